@@ -29,6 +29,8 @@ DASH = "\N{EN DASH}"
 DAGGER = "\N{DAGGER}"
 """Stands where there are more threads than cores."""
 
+MINUS = "\N{MINUS SIGN}"
+
 
 def heading(text: str, level: int = 1) -> Block:
     """A heading of a chapter (level 1), of a section (2) or of a part of one (3)."""
@@ -172,8 +174,16 @@ def number(value: float) -> str:
     """Three or four significant digits, without an exponent."""
     if math.isnan(value):
         return DASH
+    if math.isinf(value):
+        return "\N{INFINITY}"
     digits = 0 if abs(value) >= 1000 else max(0, 3 - math.floor(math.log10(abs(value))) - 1) if value else 0
-    return f"{value:,.{digits}f}"
+    return fixed(value, digits)
+
+
+def fixed(value: float, digits: int) -> str:
+    """So many digits after the point, with a true minus."""
+    # Adding 0 makes a plain zero of one that was rounded from below.
+    return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", MINUS)
 
 
 def ratio(value: float) -> str:
@@ -215,17 +225,27 @@ def megabits(bytes_per_second: float) -> str:
     return number(8 * bytes_per_second / 1e6)
 
 
+def bandwidth(bits_per_second: float) -> str:
+    """Such as `2.5 Gbit/s`, or `100 Mbit/s`."""
+    unit, name = (1e9, "Gbit/s") if bits_per_second >= 1e9 else (1e6, "Mbit/s")
+    return f"{bits_per_second / unit:.4g} {name}"
+
+
+def link(bits_per_second: float | None, delay_seconds: float | None) -> str:
+    """What limits a link, such as `100 Mbit/s, 2 ms delay`."""
+    limits = [bandwidth(bits_per_second)] if bits_per_second else []
+    limits += [f"{1000 * delay_seconds:g} ms delay"] if delay_seconds else []
+    return ", ".join(limits) or "no limit"
+
+
 def percent(value: float, digits: int = 0) -> str:
-    """A share in per cent, with so many digits after the point and a true minus."""
-    if math.isnan(value):
-        return DASH
-    # Adding 0 makes a plain zero of one that was rounded from below.
-    return f"{round(100 * value, digits) + 0.0:.{digits}f} %".replace("-", "\N{MINUS SIGN}")
+    """A share in per cent, with so many digits after the point."""
+    return DASH if math.isnan(value) else f"{fixed(100 * value, digits)} %"
 
 
 def signed_percent(value: float, digits: int = 0) -> str:
     """A change in per cent, with its plus or a true minus and so many digits after the point."""
-    return f"{100 * value:+.{digits}f} %".replace("-", "\N{MINUS SIGN}")
+    return f"{100 * value:+.{digits}f} %".replace("-", MINUS)
 
 
 def tiny(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -83,10 +84,5 @@ def write_report(results: Path, out: Path = Path("reports/out/collectives.pdf"))
     print(f"{out} and {shell.page_beside(out)}: {len(session.records)} records")
 
 
-def main() -> None:
-    """Run the command line. Raises UserError for records that can't be read and files that can't be written."""
-    tyro.cli(write_report, description=__doc__)
-
-
 if __name__ == "__main__":
-    exit_with_one_line(main)
+    exit_with_one_line(partial(tyro.cli, write_report, description=__doc__))

@@ -16,7 +16,6 @@ from common.records.matrix_rows import Row
 from common.records.presentation import read_presented
 from reports import blocks
 from reports.charts import layout, style, svg
-from reports.charts.layout import Handle, Point
 
 _PANEL_HEIGHT = 92.0  # Millimetres.
 
@@ -30,7 +29,7 @@ def products(rows: Sequence[Row]) -> bytes:
     groups = {f"{own[0].title}, {own[0].workers}": own for own in matrix_rows.by_way(rows)}
     # What distributes has its family's hue, what is one process is grey.
     looks = style.styles({name: own[0].colors if own[0].workers > 1 else () for name, own in groups.items()})
-    handles: list[Handle] = []
+    handles: list[layout.Handle] = []
     for name, own in groups.items():
         handles.append(layout.line_handle(name, looks[name]))
         handles[-1].set_label(_label(own))
@@ -61,13 +60,12 @@ def _label(own: Sequence[Row]) -> str:
     return style.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
 
 
-def _point(row: Row, aside: float) -> Point:
-    """The launches, the median and the interval of one size, in milliseconds."""
+def _point(row: Row, aside: float) -> layout.Point:
     times, seconds = [1000 * each for each in row.launch_seconds.values()], row.seconds
     interval = None if seconds.low is None or seconds.high is None else (1000 * seconds.low, 1000 * seconds.high)
     tip = {"size": row.size, "ms": blocks.milliseconds(seconds.median), "launches (n)": seconds.n}
     tips = [{"size": row.size, "a launch, ms": blocks.number(time)} for time in times]
-    return Point(row.size * aside, times, 1000 * seconds.median, interval, row.oversubscribed, tip, tips)
+    return layout.Point(row.size * aside, times, 1000 * seconds.median, interval, row.oversubscribed, tip, tips)
 
 
 def write_figure(results: Path, out: Path = Path("reports/out/matrix_products.svg")) -> None:

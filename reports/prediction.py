@@ -1,5 +1,6 @@
 """Make a PDF and an HTML page of a session's predictions: `python -m reports.prediction --results FOLDER`."""
 
+from functools import partial
 from pathlib import Path
 
 import tyro
@@ -36,10 +37,5 @@ def write_report(results: Path, out: Path = Path("reports/out/prediction.pdf")) 
     print(f"{out} and {shell.page_beside(out)}: {len(predictions.predicted)} predictions")
 
 
-def main() -> None:
-    """Run the command line. Raises UserError for predictions that can't be read."""
-    tyro.cli(write_report, description=__doc__)
-
-
 if __name__ == "__main__":
-    exit_with_one_line(main)
+    exit_with_one_line(partial(tyro.cli, write_report, description=__doc__))

@@ -1,11 +1,10 @@
-"""The figure of one collective in one world: time over size, and below it how far the fitted lines are off."""
+"""The figure of one collective in one world: time over size, with the fitted lines."""
 
 import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
@@ -13,44 +12,45 @@ from common.records.collective_rows import CaseFit, Row
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
-from reports.charts.layout import Handle, Point
-from reports.charts.style import Style
 from reports.tables.collectives import grouped
 
-_TIMES_HEIGHT, _RESIDUALS_HEIGHT = 80.0, 20.0  # Millimetres.
+_HEIGHT = 80.0  # Millimetres.
 _MOST_TICKS = 14
 _DOTS = (0, (1, 1.4))
-_LEAST_PERCENT = 1.0  # Residuals below it are drawn as small as they are.
 _UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
 
 
-def times(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> bytes:
+def times(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, style.Style]) -> bytes:
     """Microseconds of a collective over its size in bytes as SVG, both logarithmic: a line for each library.
 
     `rows` are those of one collective in one world, of sizes above zero, `fits` those of the same cases, `looks` are by
     the libraries' names. Every launch is a faint mark, a line joins the medians, whose intervals are upright lines; the
-    fitted pieces are thin and dotted. The panel below, which is there where anything was fitted, has their residuals,
-    (fitted - measured) / measured in percent.
+    fitted pieces are thin and dotted.
     """
-    heights = [_TIMES_HEIGHT, _RESIDUALS_HEIGHT][: 2 if fits else 1]
     sizes = sorted({row.size_bytes for row in rows})
     with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(len(heights), heights, left=13, between=0, handles=_legend(rows, fits, looks))
+        figure, [axes] = layout.panels(1, [_HEIGHT], left=13, between=0, handles=_legend(rows, fits, looks))
         for library, own in _by_library(rows).items():
             # A little aside, so that no library hides another.
             aside = 2 ** looks[library].shift
-            layout.draw_points(panels[0], library, [_point(row, aside) for row in own], looks[library])
-        _draw_pieces(panels[0], fits, looks)
-        panels[0].set_yscale("log")
-        panels[0].set_title("microseconds from the last rank's arrival to the last result")
-        layout.plain_log_axis(panels[0])
-        if fits:
-            _draw_residuals(panels[1], fits, looks)
-            panels[1].set_title("residual: (fitted \N{MINUS SIGN} measured) / measured, %")
-        for axes in panels:
-            svg.panel(axes, axes.get_title(loc="left"))
-            _size_axis(axes, sizes, _MOST_TICKS)
-            axes.set_xlabel("size in bytes, as nccl-tests counts it")
+            layout.draw_points(axes, library, [_point(row, aside) for row in own], looks[library])
+        for each in fits:
+            for piece in each.fit.pieces:
+                places = np.geomspace(piece.from_bytes, piece.to_bytes, 60)
+                seconds = [1e6 * piece.seconds(size) for size in places]
+                color = looks[each.case.library].color
+                [line] = axes.plot(places, seconds, color=color, linewidth=0.7, linestyle=_DOTS, zorder=2.5)
+                svg.mark(line, [each.case.library])
+        title = "microseconds from the last rank's arrival to the last result"
+        axes.set(xscale="log", yscale="log", title=title, xlabel="size in bytes, as nccl-tests counts it")
+        layout.plain_log_axis(axes)
+        svg.panel(axes, title)
+        # The sizes that were measured, of many some.
+        shown = sizes[:: math.ceil(len(sizes) / _MOST_TICKS)]
+        axes.set_xticks(shown, [in_words(size) for size in shown], fontsize=6.2)
+        axes.xaxis.set_minor_locator(NullLocator())
+        margin = max((sizes[-1] / sizes[0]) ** 0.03, 1.2)
+        axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
         return svg.svg(figure)
 
 
@@ -67,14 +67,13 @@ def _by_library(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return grouped(ordered, lambda row: row.case.library)
 
 
-def _point(row: Row, aside: float) -> Point:
-    """The launches, the median and the interval of one size, in microseconds."""
+def _point(row: Row, aside: float) -> layout.Point:
     about = {"library": row.case.library + DAGGER * row.oversubscribed, "size": f"{in_words(row.size_bytes)}B"}
     low, high = row.seconds.low, row.seconds.high
     interval = None if low is None or high is None else (1e6 * low, 1e6 * high)
     told = f"{blocks.interval(*interval, blocks.number)} µs" if interval else "none: too few launches"
     median = {"median": _microseconds(row.seconds.median), "95 % interval": told, "launches (n)": row.seconds.n}
-    return Point(
+    return layout.Point(
         place=row.size_bytes * aside,
         launches=[1e6 * each for each in row.launch_seconds],
         median=1e6 * row.seconds.median,
@@ -89,46 +88,8 @@ def _microseconds(seconds: float) -> str:
     return f"{blocks.number(1e6 * seconds)} µs"
 
 
-def _draw_pieces(axes: Axes, fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> None:
-    for each in fits:
-        for piece in each.fit.pieces:
-            sizes = np.geomspace(piece.from_bytes, piece.to_bytes, 60)
-            seconds = [1e6 * piece.seconds(size) for size in sizes]
-            color = looks[each.case.library].color
-            [line] = axes.plot(sizes, seconds, color=color, linewidth=0.7, linestyle=_DOTS, zorder=2.5)
-            svg.mark(line, [each.case.library])
-
-
-def _draw_residuals(axes: Axes, fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> None:
-    """Of each library how far the lines are off at each size, in percent of what was measured."""
-    largest = _LEAST_PERCENT
-    for each in fits:
-        look = looks[each.case.library]
-        percents = [100 * residual for residual in each.fit.residuals]
-        largest = max(largest, *map(abs, percents))
-        sizes = [size * 2**look.shift for size in each.fit.size_bytes]
-        [line] = axes.plot(sizes, percents, color=look.color, marker=look.marker, markersize=2.6, linewidth=0.5)
-        tips = [
-            {"library": each.case.library, "size": f"{in_words(size)}B", "residual": blocks.signed_percent(off, 1)}
-            for size, off in zip(each.fit.size_bytes, each.fit.residuals, strict=True)
-        ]
-        svg.mark(line, [each.case.library], *tips)
-    axes.axhline(0, color=style.FAINT, linewidth=0.6, zorder=1)
-    axes.set_ylim(-1.12 * largest, 1.12 * largest)
-
-
-def _size_axis(axes: Axes, sizes: Sequence[int], most: int) -> None:
-    """The sizes that were measured, each at its place on a logarithmic axis; at `most` so many are named."""
-    shown = sizes[:: math.ceil(len(sizes) / most)]
-    axes.set_xscale("log")
-    axes.set_xticks(shown, [in_words(size) for size in shown], fontsize=6.2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    margin = max((sizes[-1] / sizes[0]) ** 0.03, 1.2)
-    axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
-
-
-def _legend(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, Style]) -> list[Handle]:
-    handles: list[Handle] = []
+def _legend(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, style.Style]) -> list[layout.Handle]:
+    handles: list[layout.Handle] = []
     for library, own in _by_library(rows).items():
         handles.append(layout.line_handle(library, looks[library]))
         handles[-1].set_label(style.wrapped(library) + f" {DAGGER}" * any(row.oversubscribed for row in own))

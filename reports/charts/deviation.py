@@ -17,7 +17,6 @@ from common.contract.oracle import LOSS_TOLERANCE
 from common.records.certificate import Comparison
 from reports import blocks
 from reports.charts import layout, style, svg
-from reports.charts.style import Style
 from reports.tables.certificate import step_deviations
 
 _LINES = ("-", "--", ":")
@@ -26,7 +25,7 @@ _STEPS_OF_A_LINE = (25, 60)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
 
-def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width: float = style.WIDTH) -> bytes:
+def losses(comparisons: Sequence[Comparison], looks: Mapping[str, style.Style], width: float = style.WIDTH) -> bytes:
     """Loss curves on the oracle's, and their relative deviation from it, of launches that share one oracle.
 
     Of the launches of one strategy and worker count the one that deviates most is drawn. Of very many steps some are
@@ -62,7 +61,7 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, Style], width:
         return svg.svg(figure)
 
 
-def _draw_run(left: Axes, right: Axes, comparison: Comparison, look: Style, phase: float, every: int) -> None:
+def _draw_run(left: Axes, right: Axes, comparison: Comparison, look: style.Style, phase: float, every: int) -> None:
     """One launch in both panels, its markers shifted by `phase` so that curves on one another all stay visible."""
     shown, deviations = comparison.losses[: len(comparison.oracle_losses)], step_deviations(comparison)
     starts = range(0, len(deviations), every)
@@ -111,7 +110,10 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
             if _pair(row) in lines:
                 look = {"color": style.INK, "linewidth": 0.9, "linestyle": lines[_pair(row)]}
             [line] = axes.plot(rounds, percent, marker="o", markersize=2.4, **look)
-            svg.mark(line, [_pair(row)], *_tips(row, rounds, percent))
+            about = {"pair": _pair(row), "mean ratio": f"{np.exp(np.mean(row['logs'])):.3f}", "rounds (n)": len(rounds)}
+            offs = ({"off its mean": blocks.signed_percent(value / 100, digits=2)} for value in percent)
+            tips = [about | {"round": number} | off for number, off in zip(rounds, offs, strict=True)]
+            svg.mark(line, [_pair(row)], *tips)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
         axes.set_xlabel("round")
@@ -121,12 +123,3 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
 
 def _pair(row: Mapping[str, object]) -> str:
     return f"{row['strategy']} over {row['other']}"
-
-
-def _tips(row: Mapping[str, object], rounds: np.ndarray, percent: np.ndarray) -> list[dict[str, object]]:
-    """What the mouse shows of the rounds of a pair."""
-    about = {"pair": _pair(row), "mean ratio": f"{np.exp(np.mean(row['logs'])):.3f}", "rounds (n)": len(percent)}
-    return [
-        about | {"round": each, "off its mean": blocks.signed_percent(value / 100, digits=2)}
-        for each, value in zip(rounds, percent, strict=True)
-    ]

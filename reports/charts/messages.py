@@ -45,7 +45,6 @@ def messages(names: Sequence[str], ranks: int, width: float = style.WIDTH) -> by
 
 
 def _draw(axes: Axes, name: str, found: Sequence[dict[int, Exchange]], ranks: int) -> set[Fraction]:
-    """Draw the messages of one algorithm. Returns their shares of the elements."""
     axes.hlines(range(ranks), 0, len(found), color=style.GREY, linewidth=0.6, zorder=1)
     shares: set[Fraction] = set()
     for step, exchanges in enumerate(found):

@@ -10,7 +10,6 @@ from matplotlib.ticker import NullLocator
 from common.records.prediction import Predicted
 from reports import blocks
 from reports.charts import layout, style, svg
-from reports.charts.style import Style
 
 _HEIGHT, _PANEL_HEIGHT = 80.0, 55.0  # Millimetres.
 
@@ -24,7 +23,7 @@ _MEASURES: Mapping[str, Measure] = {
 }
 
 
-def _looks(predicted: Sequence[Predicted]) -> Mapping[str, Style]:
+def _looks(predicted: Sequence[Predicted]) -> Mapping[str, style.Style]:
     return style.styles({each.strategy: each.colors for each in predicted})
 
 
@@ -55,8 +54,7 @@ def scaling_out(predicted: Sequence[Predicted], width: float = style.WIDTH) -> b
         return svg.svg(figure)
 
 
-def _draw_strategy(axes: Axes, own: Sequence[Predicted], look: Style, title: str, measure: Measure) -> None:
-    """The line of one strategy with its bands."""
+def _draw_strategy(axes: Axes, own: Sequence[Predicted], look: style.Style, title: str, measure: Measure) -> None:
     workers, is_extrapolated = [each.workers for each in own], any(each.is_extrapolated for each in own)
     for lows, highs in (("low_95", "high_95"), ("low_80", "high_80")):
         ends = [[measure(each, getattr(each, name)) for each in own] for name in (lows, highs)]

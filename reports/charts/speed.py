@@ -17,7 +17,6 @@ from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 from reports.charts.layout import DOTS
-from reports.charts.style import Style
 from reports.tables.summaries import oversubscribed_worlds
 
 _ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
@@ -29,7 +28,7 @@ _TITLE_LINE, _LONGEST_TITLE = 2.9, 26  # Millimetres of a line, and the characte
 
 
 def headline(
-    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
+    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style], width: float = style.WIDTH
 ) -> bytes:
     """Samples per second of one regime: a row for each strategy, a panel for each number of workers.
 
@@ -39,7 +38,8 @@ def headline(
     """
     launches, note = _thinned(launches)
     names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
-    is_wide, bases = width > style.NARROW, _bases(cells)
+    is_wide, measured = width > style.NARROW, cells.dropna(subset=["base"]).sort_values("base_samples_per_second")
+    bases = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
     longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
     numbers = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
     handles = [
@@ -99,31 +99,21 @@ def _thinned(launches: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     return layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
 
 
-def _bases(cells: pd.DataFrame) -> dict[str, float]:
-    """Samples per second of each base that was measured, the slowest first."""
-    measured = cells.dropna(subset=["base"]).drop_duplicates("base")
-    rates = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
-    return dict(sorted(rates.items(), key=lambda item: (item[1], item[0])))
-
-
 def _interval(cell: Mapping[str, object]) -> tuple[float, float]:
     """The samples per second between which a cell's median lies; NaN of too few launches."""
     return cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
 
 
 def _about(row: Mapping[str, object]) -> dict[str, object]:
-    """What the mouse shows of a launch as well as of a median."""
     workers = blocks.world(row["workers"], bool(row["oversubscribed"]))
     return {"strategy": row["strategy"], "workers": workers, "ms per step": blocks.milliseconds(row["seconds"])}
 
 
 def _tip_of_launch(launch: Mapping[str, object]) -> dict[str, object]:
-    """What the mouse shows of a launch."""
     return _about(launch) | {"launch (n = 1)": launch["launch"], "samples/s": f"{launch['samples_per_second']:,.0f}"}
 
 
 def _tip_of_median(cell: Mapping[str, object]) -> dict[str, object]:
-    """What the mouse shows of the median of a cell."""
     low, high = _interval(cell)
     return _about(cell) | {
         "samples/s, median": f"{cell['samples_per_second']:,.0f}",
@@ -139,7 +129,7 @@ def _draw_rates(
     axes: Axes,
     cells: pd.DataFrame,
     launches: pd.DataFrame,
-    looks: Mapping[str, Style],
+    looks: Mapping[str, style.Style],
     names: Sequence[str],
     ideal: float,
 ) -> None:
@@ -179,7 +169,7 @@ def _draw_rates(
 
 
 def curves(
-    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style], width: float = style.WIDTH
+    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style], width: float = style.WIDTH
 ) -> bytes:
     """Throughput by workers for one regime, a small panel for each strategy, with those of all others in grey.
 
@@ -225,7 +215,7 @@ def curves(
         return svg.svg(figure)
 
 
-def _draw_curve(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: Style) -> None:
+def _draw_curve(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: style.Style) -> None:
     """One panel of `curves`: a strategy's launches, its medians, and the ideal over its base."""
     ordered = cells.sort_values("workers")
     name = ordered["strategy"].iloc[0]

@@ -1,7 +1,7 @@
 """The figure of what steps consist of: the ideal one, then what they take beyond it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import matplotlib
 import numpy as np
@@ -31,7 +31,11 @@ def scaling(table: pd.DataFrame) -> bytes:
     """
     bars = table.groupby("workers")["strategy"].nunique()
     pitch = min(_BAR_PITCH, _MOST_BARS_HEIGHT / bars.sum())
-    handles = _part_handles({"ideal", *table["part"]})
+    handles: list[layout.Handle] = []
+    for part, (color, hatch) in style.PARTS.items():
+        if part == "ideal" or (table["part"] == part).any():
+            look = {"facecolor": color, "hatch": hatch, "edgecolor": style.INK, "linewidth": 0.3}
+            handles.append(Patch(**look, label=part, gid=part))
     handles.append(layout.mark_handle("|", 7, 1.4, "measured step"))
     if table["products_seconds"].notna().any():
         handles.append(layout.mark_handle("^", 3.4, 0.6, "the framework's products alone"))
@@ -53,16 +57,6 @@ def scaling(table: pd.DataFrame) -> bytes:
         return svg.svg(figure)
 
 
-def _part_handles(parts: Iterable[str]) -> list[Patch]:
-    """The entries of these parts of a step in a legend, in their order; each picks its part out."""
-    handles = []
-    for part, (color, hatch) in style.PARTS.items():
-        if part in parts:
-            look = {"facecolor": color, "hatch": hatch, "edgecolor": style.INK, "linewidth": 0.3}
-            handles.append(Patch(**look, label=part, gid=part))
-    return handles
-
-
 def _draw_parts(
     axes: Axes, cell: pd.DataFrame, place: float, about: Mapping[str, object], alpha: float
 ) -> tuple[float, float]:
@@ -80,14 +74,12 @@ def _draw_parts(
 
 
 def _tip_of_part(row: Mapping[str, object]) -> dict[str, object]:
-    """What the mouse shows of a part of a step."""
     low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
-    values = {
+    return {
         "per step": f"{blocks.milliseconds(row['seconds'])} ms",
         "95 % interval": blocks.interval(low, high, blocks.milliseconds) + ("" if math.isnan(low) else " ms"),
+        "n": blocks.DASH if math.isnan(n) else f"{n:.0f}",
     }
-    signed = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in values.items()}
-    return signed | {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
 
 
 def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:

@@ -11,10 +11,11 @@ from matplotlib.ticker import NullLocator
 
 from reports import blocks
 from reports.charts import layout, style, svg
-from reports.charts.layout import DOTS, Handle, Point
+from reports.charts.layout import DOTS
 from reports.charts.style import Style
 
-_MEASURES = {"seconds": "ms per step", "samples_per_second": "samples per second"}
+_SECONDS = ("seconds", "low_seconds", "high_seconds", "base_seconds", "bound_seconds")
+_MEASURES = {"milliseconds": "ms per step", "samples_per_second": "samples per second"}
 """What a row of panels shows, by the column of its medians."""
 
 _DASHES = (0, (4, 1.6))
@@ -30,30 +31,29 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
     of `summaries` that they are the medians of, with their `own` and `bandwidth_bits_per_second`. Both axes are
     logarithmic. Each base alone is a level line, the ring's lower bound a dotted one; other maths is dashed.
     """
+    cells = cells.assign(**{name.replace("seconds", "milliseconds"): 1000 * cells[name] for name in _SECONDS})
+    launches = launches.assign(milliseconds=1000 * launches["seconds"])
     drawn, note = layout.thinned(launches, ["strategy"], "strategy and link")
     groups, is_wide = _groups(cells), width > style.NARROW
     heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
+    handles = _legend(cells, looks)
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
-            2 * len(groups),
-            heights,
-            left=13,
-            between=7,
-            under=10,
-            handles=_legend(cells, looks),
-            note=note,
-            width=width,
+            2 * len(groups), heights, left=13, between=7, under=10, handles=handles, note=note, width=width
         )
         for row, (measure, said) in enumerate(_MEASURES.items()):
-            for place, (title, shown) in enumerate(groups.items()):
+            shown = [cells[measure], launches[measure], cells[f"base_{measure}"]]
+            shown += [cells["bound_milliseconds"]] if measure == "milliseconds" else []
+            limits = 0.85 * pd.concat(shown).min(), 1.18 * pd.concat(shown).max()
+            for place, (title, group) in enumerate(groups.items()):
                 axes = panels[row * len(groups) + place]
-                for own, of_strategy in shown.groupby("own"):
+                for own, of_strategy in group.groupby("own"):
                     _draw_strategy(axes, own, of_strategy, drawn, measure, looks[own], title)
-                _draw_bounds(axes, shown, measure, looks)
+                _draw_bounds(axes, group, measure, looks)
                 axes.set_title(title if place and is_wide else f"{title}: {said}")
                 svg.panel(axes, f"{title}: {said}")
                 axes.set_yscale("log")
-                axes.set_ylim(*_limits(cells, launches, measure))
+                axes.set_ylim(*limits)
                 layout.plain_log_axis(axes)
                 _bandwidth_axis(axes, cells)
                 axes.tick_params(labelleft=not (place and is_wide))
@@ -73,43 +73,16 @@ def _groups(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def _bases(cells: pd.DataFrame) -> pd.DataFrame:
     """One row for each base that was measured, by its name, with what it does alone (`base_` and the measure)."""
-    measured = cells.dropna(subset=["base"]).sort_values("base")
-    return measured.drop_duplicates("base")[["base", "base_seconds", "base_samples_per_second"]]
-
-
-def _limits(cells: pd.DataFrame, launches: pd.DataFrame, measure: str) -> tuple[float, float]:
-    """The ends of the axis of a measure that all panels share, a little beyond all that they show."""
-    shown = [cells[measure], launches[measure], cells[f"base_{measure}"]]
-    shown += [cells["bound_seconds"]] if measure == "seconds" else []
-    values = _scaled(pd.concat(shown).dropna(), measure)
-    return 0.85 * values.min(), 1.18 * values.max()
-
-
-def _scaled(values: pd.Series, measure: str) -> pd.Series:
-    """As it is drawn: times in milliseconds."""
-    return 1000 * values if measure == "seconds" else values
+    return cells.dropna(subset=["base"]).sort_values("base").drop_duplicates("base")
 
 
 def _about(row: Mapping[str, object], hosts: str) -> dict[str, object]:
-    """What the mouse shows of a launch or of a median."""
     return {
         "strategy": row["own"],
         "hosts": hosts,
         "Mbit/s": f"{row['bandwidth_bits_per_second'] / 1e6:,.4g}",
         "ms per step": blocks.milliseconds(row["seconds"]),
         "samples/s": f"{row['samples_per_second']:,.0f}",
-    }
-
-
-def _tip_of_median(row: Mapping[str, object], hosts: str) -> dict[str, object]:
-    low, high = row["low_seconds"], row["high_seconds"]
-    return {
-        **_about(row, hosts),
-        "95 % interval": "none: too few launches"
-        if math.isnan(low)
-        else f"{blocks.interval(low, high, blocks.milliseconds)} ms",
-        "times one host's": blocks.ratio(row["ratio"]),
-        "launches (n)": row["n"],
     }
 
 
@@ -120,20 +93,21 @@ def _draw_strategy(
     points = []
     for cell in cells.sort_values("bandwidth_bits_per_second").to_dict("records"):
         here = launches[launches["strategy"] == cell["strategy"]]
-        ends = (cell["low_seconds"], cell["high_seconds"])
-        if measure != "seconds":
-            ends = (cell["global_batch"] / ends[1], cell["global_batch"] / ends[0])
+        low, high = cell["low_milliseconds"], cell["high_milliseconds"]
+        told = "none: too few launches" if math.isnan(low) else f"{blocks.interval(low, high, blocks.number)} ms"
+        tip = {"95 % interval": told, "times one host's": blocks.ratio(cell["ratio"]), "launches (n)": cell["n"]}
+        tips = [_about(row, hosts) | {"launch (n = 1)": row["launch"]} for row in here.to_dict("records")]
+        if measure != "milliseconds":
+            low, high = (1000 * cell["global_batch"] / end for end in (high, low))
         points.append(
-            Point(
+            layout.Point(
                 place=cell["bandwidth_bits_per_second"] / 1e6 * math.exp(0.5 * look.shift),
-                launches=_scaled(here[measure], measure).tolist(),
-                median=cell[measure] * (1000 if measure == "seconds" else 1),
-                interval=None if math.isnan(ends[0]) else tuple(_scaled(pd.Series(ends), measure)),
+                launches=here[measure].tolist(),
+                median=cell[measure],
+                interval=None if math.isnan(low) else (low, high),
                 oversubscribed=cell["oversubscribed"],
-                tip=_tip_of_median(cell, hosts),
-                tips_of_launches=[
-                    _about(row, hosts) | {"launch (n = 1)": row["launch"]} for row in here.to_dict("records")
-                ],
+                tip=_about(cell, hosts) | tip,
+                tips_of_launches=tips,
             )
         )
     layout.draw_points(axes, own, points, look, dashes="-" if cells["same_maths"].all() else _DASHES)
@@ -142,17 +116,12 @@ def _draw_strategy(
 def _draw_bounds(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[str, Style]) -> None:
     """One host alone, and the least time that the link needs."""
     for row in _bases(cells).to_dict("records"):
-        level = row[f"base_{measure}"] * (1000 if measure == "seconds" else 1)
-        line = axes.axhline(level, color=style.color_of(row["base"], looks), linewidth=0.9, zorder=1.5)
-        tip = {
-            "one host alone": row["base"],
-            "ms per step": blocks.milliseconds(row["base_seconds"]),
-            "samples/s": f"{row['base_samples_per_second']:,.0f}",
-        }
-        svg.mark(line, [row["base"]], tip)
-    if measure == "seconds":
+        line = axes.axhline(row[f"base_{measure}"], color=style.color_of(row["base"], looks), linewidth=0.9, zorder=1.5)
+        tip = {"one host alone": row["base"], "ms per step": blocks.number(row["base_milliseconds"])}
+        svg.mark(line, [row["base"]], tip | {"samples/s": f"{row['base_samples_per_second']:,.0f}"})
+    if measure == "milliseconds":
         bound = cells.drop_duplicates("bandwidth_bits_per_second").sort_values("bandwidth_bits_per_second")
-        x, y = bound["bandwidth_bits_per_second"] / 1e6, 1000 * bound["bound_seconds"]
+        x, y = bound["bandwidth_bits_per_second"] / 1e6, bound["bound_milliseconds"]
         axes.plot(x, y, color=style.INK, linewidth=1.0, linestyle=DOTS, zorder=2.8)
 
 
@@ -167,8 +136,8 @@ def _bandwidth_axis(axes: Axes, cells: pd.DataFrame) -> None:
     axes.set_xlim(bandwidths[0] / 1e6 / margin, bandwidths[-1] / 1e6 * margin)
 
 
-def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[Handle]:
-    handles: list[Handle] = []
+def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[layout.Handle]:
+    handles: list[layout.Handle] = []
     for own, group in cells.groupby("own"):
         same, look = group["same_maths"].all(), looks[own]
         handles.append(layout.line_handle(own, Style(look.color, look.marker, "-" if same else _DASHES, look.shift)))

@@ -167,7 +167,6 @@ def _class(block: Block, column: int) -> str:
 
 
 def _cells(row: Sequence[str], classes: Sequence[str], warned: str, tints: Sequence[str]) -> str:
-    """The cells of a row, the first of which names it."""
     cells = []
     for index, (value, name, tint) in enumerate(zip(row, classes, tints, strict=True)):
         tag, scope = ("th", ' scope="row"') if index == 0 else ("td", "")

@@ -12,7 +12,8 @@ from reports.tables import pairs, summaries
 FEWEST = 3
 """Bandwidths that make a sweep."""
 
-_SWEEP = ["regime", "hosts", "workers", "delay_seconds"]
+_PLACE = ["regime", "hosts", "delay_seconds"]
+_SWEEP = [*_PLACE, "workers"]
 
 
 def table(
@@ -24,7 +25,10 @@ def table(
     """
     told = cells[cells["exchange"] & cells["virtual"] & (cells["hosts"] > 1)]
     told = told.assign(own=summaries.without_hosts(told), is_chosen=told["bandwidth_bits_per_second"].notna())
-    told["bandwidth_bits_per_second"] = _on_the_wire(told)
+    # As it was asked for, else as it was measured for that many hosts.
+    measured = 8 * told["link_bytes_per_second"] * WIRE_BYTES / PAYLOAD_BYTES
+    together = measured.where(~told["is_chosen"]).groupby([told[name] for name in _PLACE]).transform("median")
+    told["bandwidth_bits_per_second"] = told["bandwidth_bits_per_second"].fillna(together)
     counts = told.groupby(_SWEEP)["bandwidth_bits_per_second"].transform("nunique")
     trained, rows = pairs.with_rounds(launches[launches["exchange"]], plan), []
     medians = trained.groupby(["work", "strategy", "workers", "round"])["samples_per_second"].median()
@@ -75,15 +79,7 @@ def paying(found: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _on_the_wire(cells: pd.DataFrame) -> pd.Series:
-    """The bandwidth of each cell, bits per second: as it was asked for, else as it was measured for that many hosts."""
-    measured = 8 * cells["link_bytes_per_second"] * WIRE_BYTES / PAYLOAD_BYTES
-    unchosen = measured.where(cells["bandwidth_bits_per_second"].isna())
-    together = unchosen.groupby([cells["regime"], cells["hosts"], cells["delay_seconds"]]).transform("median")
-    return cells["bandwidth_bits_per_second"].fillna(together)
-
-
 def one_world(found: pd.DataFrame) -> pd.DataFrame:
     """Of as many hosts the rows with the fewest workers, so that a panel has one number of them."""
-    fewest = found.groupby(["regime", "hosts", "delay_seconds"])["workers"].transform("min")
+    fewest = found.groupby(_PLACE)["workers"].transform("min")
     return found[found["workers"] == fewest]

@@ -31,7 +31,14 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
         if each.exchange
     }
     beside = []
-    for row in _measured(launches, results).to_dict("records"):
+    undistributed = launches["bare_strategy"] == launches["named_base"]
+    backends = launches["launch"].map({name: record.backend for name, record in results.records.items()})
+    # A base has the rows of the whole batch; with weak scaling that is one worker's share as well.
+    rows = launches["batch"].where(launches["scaling"] == "weak", launches["batch"] // launches["workers"])
+    known = launches.assign(rows=rows, is_base=undistributed, backend=backends)
+    groups = known[~known["exchange"] | undistributed].groupby(_STEP)["seconds"]
+    measured = groups.agg(n="count", step_seconds="median").reset_index()
+    for row in measured.to_dict("records"):
         known = {"products_seconds": computing.get((row["framework"], row["preset"], row["rows"]), math.nan)}
         transport = (row["family"], row["preset"], row["workers"], row["backend"])
         known["exchange_seconds"] = exchanging.get(transport, math.nan)
@@ -43,14 +50,3 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
 def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
     """Those that ended well with the framework left as it is."""
     return [each for each in ceilings if each.status == "ok" and not each.variables]
-
-
-def _measured(launches: pd.DataFrame, results: Results) -> pd.DataFrame:
-    """Steps of bases, and of strategies without exchange: n launches, their median, a worker's rows."""
-    undistributed = launches["bare_strategy"] == launches["named_base"]
-    backends = launches["launch"].map({name: record.backend for name, record in results.records.items()})
-    # A base has the rows of the whole batch; with weak scaling that is one worker's share as well.
-    rows = launches["batch"].where(launches["scaling"] == "weak", launches["batch"] // launches["workers"])
-    known = launches.assign(rows=rows, is_base=undistributed, backend=backends)
-    groups = known[~known["exchange"] | undistributed].groupby(_STEP)["seconds"]
-    return groups.agg(n="count", step_seconds="median").reset_index()

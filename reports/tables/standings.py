@@ -84,14 +84,17 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
         (row["strategy"], int(row["workers"])): Limit(row["part"], row["share"], bool(row["is_limit"]))
         for row in largest(material.parts[material.parts["regime"] == regime]).to_dict("records")
     }
-    certificates = _certificates(material)
+    verdicts = [row for row in material.certificates.to_dict("records") if row["exchange"]]
+    # Of several the gravest counts.
+    verdicts.sort(key=lambda row: certificate.GRAVEST_FIRST.index(row["verdict"]), reverse=True)
+    keys = ("preset", "global_batch", "strategy", "workers")
+    certificates = {tuple(row[key] for key in keys): certificate.verdict_in_words(row) for row in verdicts}
     rows = []
     for cell in cells.sort_values("samples_per_second", ascending=False).to_dict("records"):
         name, workers = cell["strategy"], int(cell["workers"])
         by_medians = float(best / cell["samples_per_second"]), math.nan, math.nan, ""
         relative, low, high, verdict = pairs.get(name, by_medians)
         reason = reasons.get(name, "")
-        key = cell["preset"], cell["global_batch"], name, workers
         rows.append(
             Standing(
                 strategy=name,
@@ -107,7 +110,7 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
                 baseline_n=int(cell["base_n"]),
                 speed_up=cell["speed_up"],
                 limit=limits.get((name, workers)),
-                certificate=certificates.get(key, ""),
+                certificate=certificates.get(tuple(cell[key] for key in keys), ""),
                 verdict=verdict or (NOT_RANKED if reason else UNDECIDED),
                 reason="" if verdict else reason,
             )
@@ -138,13 +141,3 @@ def beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, f
         undecided = any(verdict == UNDECIDED for *_, verdict in pairs.values())
         pairs[leader] = 1.0, math.nan, math.nan, UNDECIDED if undecided else FASTEST
     return pairs
-
-
-def _certificates(material: Material) -> dict[tuple[str, int, str, int], str]:
-    """By preset, global batch, strategy and workers the verdict; of several the gravest."""
-    rows = [row for row in material.certificates.to_dict("records") if row["exchange"]]
-    rows.sort(key=lambda row: certificate.GRAVEST_FIRST.index(row["verdict"]), reverse=True)
-    return {
-        (row["preset"], row["global_batch"], row["strategy"], row["workers"]): certificate.verdict_in_words(row)
-        for row in rows
-    }

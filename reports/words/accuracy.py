@@ -3,12 +3,11 @@
 import math
 
 from reports import blocks
-from reports.blocks import Block
 from reports.tables import summaries
 from reports.tables.material import Material
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """Accuracy reached on real data and the time to a stated target."""
     parts = [blocks.heading("Accuracy on real data", level=2)]
     table = material.accuracies
@@ -17,9 +16,8 @@ def section(material: Material) -> list[Block]:
         return [*parts, blocks.text("No launch was on real data; on generated rows an accuracy would mean nothing.")]
     parts.append(
         blocks.text(
-            f"Test accuracy after the last step, and the clocked training time until it first reached a target: "
-            f"{targets}. The clock includes the first step and the warm-up. Only launches that looked at the accuracy "
-            "on the way (--checkpoint-steps) can tell when the target was reached."
+            f"Test accuracy after the last step, and the training time, warm-up included, until it first reached a "
+            f"target: {targets}. Only launches with --checkpoint-steps look at the accuracy on the way."
         )
     )
     rows = []

@@ -6,14 +6,13 @@ from functools import partial
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.records.collectives import CollectivesRecord
 from reports import blocks
-from reports.blocks import Block
 from reports.charts.messages import messages
 
 _RANKS = 4
 """Of the figure, however many were measured: with fewer the algorithms look alike, and arrows of many overlap."""
 
 
-def section(records: Collection[CollectivesRecord]) -> list[Block]:
+def section(records: Collection[CollectivesRecord]) -> list[blocks.Block]:
     """Who sends what when in the algorithms that were measured; nothing where none was."""
     measured = {record.library for record in records if record.status == "ok"}
     names = [name for name in ALGORITHMS if name in measured]

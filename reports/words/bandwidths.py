@@ -7,10 +7,8 @@ from functools import partial
 import pandas as pd
 
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
-from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
-from reports.blocks import Block
 from reports.charts import style, sweep
 from reports.tables import summaries
 from reports.tables.bandwidths import one_world, paying, table
@@ -21,44 +19,49 @@ FIGURE = "sweep"
 
 
 _ABOUT = (
-    "The same step over links of several bandwidths, with as many workers on every host. A step can't be shorter than "
-    "the link needs for its exchange: by a ring, 2 (N \N{MINUS SIGN} 1) / N times the bytes of the gradients leave "
-    f"each host, of N workers (Patarasuk & Yuan, 2009, equation 1), and {PAYLOAD_BYTES} bytes of them take "
-    f"{WIRE_BYTES} on Ethernet. One host alone is the undistributed base, for the rows of one worker. Distributing "
-    "pays by its own interval where the whole interval of the ratio to its rate, over launches of the same round, is "
-    "above 1, there and over every faster link."
+    "The same step over links of several bandwidths. A step can't be shorter than the link needs for its exchange: by "
+    f"a ring of N workers, 2 (N {blocks.MINUS} 1) / N times the bytes of the gradients leave each host (Patarasuk & "
+    f"Yuan, 2009, equation 1), and {PAYLOAD_BYTES} of them take {WIRE_BYTES} on Ethernet. One host alone is the "
+    "undistributed base, for the rows of one worker. Distributing pays by its own interval where the whole interval of "
+    "the ratio to its rate, over launches of the same round, is above 1, there and over every faster link."
 )
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """The figure and the table of each regime that has a sweep."""
     launches, records = material.launches, material.results.records
     found = table(launches, material.cells, records, material.results.plan)
-    names = material.shown
     if found.empty:
         return []
-    looks = _looks(found, launches, records)
-    swept = [name for name in names if (found["regime"] == name).any()]
-    parts: list[Block] = []
-    for regime in swept:
+    # One style for each strategy with its options, whatever its hosts, and for each base.
+    shown = launches[launches["strategy"].isin({*found["strategy"], *found["base"].dropna()})]
+    names = zip(summaries.without_hosts(shown), shown["launch"], strict=True)
+    looks = style.styles({name: records[launch].colors for name, launch in names})
+    swept = {regime: name for regime, name in material.shown.items() if (found["regime"] == regime).any()}
+    parts: list[blocks.Block] = []
+    for regime, name in swept.items():
         rows = found[found["regime"] == regime]
-        draw = drawing(rows, launches, looks)
-        title = "From which bandwidth on it pays" + (f": {names[regime]}" if len(swept) > 1 else "")
-        parts += [
-            blocks.heading(title, level=2),
-            blocks.text(_ABOUT),
-            blocks.figure(FIGURE, draw, _caption(rows, names[regime]), _alternative(rows), stacks=True),
-            _table(rows),
-        ]
+        title = "From which bandwidth on it pays" + (f": {name}" if len(swept) > 1 else "")
+        parts += [blocks.heading(title, level=2), blocks.text(_ABOUT), _figure(rows, name, launches, looks)]
+        parts.append(_table(rows))
     return parts
 
 
-def _looks(found: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Record]) -> dict[str, style.Style]:
-    """One style for each strategy with its options, whatever its hosts, and for each base."""
-    strategies = {*found["strategy"], *found["base"].dropna()}
-    shown = launches[launches["strategy"].isin(strategies)].drop_duplicates("strategy")
-    names = summaries.without_hosts(shown)
-    return style.styles({name: records[launch].colors for name, launch in zip(names, shown["launch"], strict=True)})
+def _figure(rows: pd.DataFrame, name: str, launches: pd.DataFrame, looks: Mapping[str, style.Style]) -> blocks.Block:
+    shown = one_world(rows)
+    said = [
+        f"Step time and throughput by bandwidth, {name}: medians with their intervals, every launch a faint mark, "
+        f"n = {blocks.span(shown['n'])} launches each. Dotted: the ring's lower bound. Level: one host alone."
+    ]
+    said += ["Dashed: other maths, which sends less than the ring."] if not shown["same_maths"].all() else []
+    said += ["A step of asynchronous workers is one worker's update."] if not shown["synchronous"].all() else []
+    said += ["Hollow: more threads than cores."] if shown["oversubscribed"].any() else []
+    said += ["With more workers on each host: in the table."] if len(shown) < len(rows) else []
+    alternative = (
+        "Panels for each number of hosts: lines over the bandwidth of the link, of the step's time above and of "
+        "samples per second below, beside one host alone and the ring's lower bound. A table has what they come to."
+    )
+    return blocks.figure(FIGURE, drawing(rows, launches, looks), " ".join(said), alternative, stacks=True)
 
 
 def drawing(rows: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style]) -> partial:
@@ -72,40 +75,18 @@ def drawing(rows: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, styl
     return partial(sweep.sweep, shown, points, dict(looks))
 
 
-def _caption(rows: pd.DataFrame, name: str) -> str:
-    shown = one_world(rows)
-    said = [
-        f"Step time and throughput by bandwidth, {name}: medians with their intervals, every launch a faint mark, "
-        f"n = {blocks.span(shown['n'])} launches each. Dotted: the ring's lower bound. Level: one host alone."
-    ]
-    said += ["Dashed: other maths, which sends less than the ring."] if not shown["same_maths"].all() else []
-    said += ["A step of asynchronous workers is one worker's update."] if not shown["synchronous"].all() else []
-    said += ["Hollow: more threads than cores."] if shown["oversubscribed"].any() else []
-    said += ["With more workers on each host: in the table."] if len(shown) < len(rows) else []
-    return " ".join(said)
-
-
-def _alternative(rows: pd.DataFrame) -> str:
-    hosts = blocks.listed([str(count) for count in sorted(rows["hosts"].unique())])
-    return (
-        f"Two panels for each of {hosts} hosts: lines over the bandwidth of the link, of the step's time above and of "
-        "samples per second below, beside one host alone and the ring's lower bound. A table has what they come to."
-    )
-
-
-def _table(rows: pd.DataFrame) -> Block:
-    """From which bandwidth on each pays, and the ratio over the slowest and the fastest link."""
+def _table(rows: pd.DataFrame) -> blocks.Block:
     lines = [
         [
             *[row["own"], str(row["hosts"]), blocks.world(row["workers"], row["oversubscribed"])],
             *[_in_words(row), str(row["rounds"])],
-            f"{_megabits(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
-            f"{_megabits(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
+            f"{blocks.bandwidth(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
+            f"{blocks.bandwidth(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
             blocks.interval(row["low"], row["high"]),
         ]
         for row in paying(rows).to_dict("records")
     ]
-    columns = ["strategy", "hosts", "workers", "pays from,\nMbit/s", "rounds\n(n)", "ratio over the\nslowest link"]
+    columns = ["strategy", "hosts", "workers", "pays from", "rounds\n(n)", "ratio over the\nslowest link"]
     columns += ["ratio over the\nfastest link", "95 %\ninterval"]
     notes = ["Ratio: how many times one host's samples per second, the median over rounds that have both."]
     notes += blocks.few_note(rows["rounds"], "rounds") + blocks.oversubscribed_note(rows["oversubscribed"])
@@ -120,9 +101,5 @@ def _in_words(row: Mapping[str, object]) -> str:
     if row["rounds"] < FEWEST_LAUNCHES:
         return "too few rounds"
     if math.isnan(row["pays_from"]):
-        return f"not up to {_megabits(row['bandwidth_bits_per_second'])}"
-    return _megabits(row["pays_from"])
-
-
-def _megabits(bits_per_second: float) -> str:
-    return f"{float(f'{bits_per_second / 1e6:.3g}'):,g}"
+        return f"not up to {blocks.bandwidth(row['bandwidth_bits_per_second'])}"
+    return blocks.bandwidth(row["pays_from"])

@@ -8,7 +8,6 @@ import pandas as pd
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.material import Material
 
 OUTLIER_SCORE = 3.5
@@ -20,21 +19,11 @@ TOLERATED_SPREAD = 0.10
 SHORTEST_MEASUREMENT_SECONDS = 0.5
 """Clocked time of a launch below which one interruption of the machine shows in its windows."""
 
-_FEW, _OVERSUBSCRIBED = f"Fewer than {FEWEST_LAUNCHES} launches", "More threads than cores"
 _OUTLYING, _SPREAD = "An outlying launch", "Launches spread by more than 10 %"
 _SLOW_START, _RANKS = "First windows slower than later ones", "Ranks differ by more than 10 %"
 _SHORT = "Less than half a second was clocked"
 
 _OF_A_CELL = {
-    _FEW: (
-        "the comparison was stopped early, was asked for few repetitions, or is a quick one",
-        "no interval is given and nothing is ranked there; allow more --minutes, or run at least "
-        f"{FEWEST_LAUNCHES} (--repetitions)",
-    ),
-    _OVERSUBSCRIBED: (
-        "more workers, or workers and servers, than this machine has cores for, so they take turns and none is pinned",
-        "read these numbers as a test that it works, not as scaling; use a machine with more cores",
-    ),
     _OUTLYING: (
         "another program, a slow clock or a busy disk during that launch",
         "close other programs and run the comparison again; every launch is kept and drawn",
@@ -56,14 +45,14 @@ _OF_A_CELL = {
 """By what was seen in a cell its likely cause and a remedy."""
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """Instabilities with cause and remedy."""
     parts = [blocks.heading("Cautions", level=2)]
     found = cautions(material.launches, material.results.records)
     return parts + (found or [blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")])
 
 
-def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Block]:
+def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[blocks.Block]:
     """Every kind of instability that these launches show, each with the cells that show it; none left out."""
     where: dict[str, list[str]] = {kind: [] for kind in _OF_A_CELL}
     for _, regime in launches.groupby(["preset", "scaling", "exchange", "regime"]):
@@ -84,7 +73,7 @@ def _in_words(found: Sequence[tuple[pd.Series, str]], every: bool) -> str:
         return f"{regime}: every cell ({signs.pop()})"
     strategies: dict[str, list[str]] = {}
     for cell, sign in found:
-        strategies.setdefault(cell["strategy"], []).append(f"at {cell['workers']}" + (f" ({sign})" if sign else ""))
+        strategies.setdefault(cell["strategy"], []).append(f"at {cell['workers']} ({sign})")
     return f"{regime}: " + "; ".join(f"{name} {', '.join(counts)}" for name, counts in strategies.items())
 
 
@@ -97,8 +86,6 @@ def _seen_in(group: pd.DataFrame) -> dict[str, str]:
     ranks, clocked = group["rank_spread"].max(), group["measured_seconds"].median()
     outliers = [f"{value / median:.2f} times the median" for value in _outliers(seconds)]
     seen = {
-        _FEW: (n < FEWEST_LAUNCHES, f"n = {n}"),
-        _OVERSUBSCRIBED: (group["oversubscribed"].any(), ""),
         _OUTLYING: (len(outliers) > 0, ", ".join(outliers)),
         _SPREAD: (spread > TOLERATED_SPREAD, f"{100 * spread:.0f} %, n = {n}"),
         _SLOW_START: (2 * late > n, f"{late} of {n} launches"),

@@ -6,7 +6,6 @@ import pandas as pd
 
 from common.records.ceiling import Ceiling, in_words
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.ceilings import ALIKE, EXPLAINED
 from reports.tables.material import Material
 
@@ -34,17 +33,16 @@ def explanations(table: pd.DataFrame, regime: str) -> list[str]:
     return said
 
 
-def story(material: Material) -> list[Block]:
+def story(material: Material) -> list[blocks.Block]:
     """What the probes have told: what they measured, and what it explains; nothing where there was none."""
     ceilings = material.results.ceilings
     if not ceilings:
         return []
     explanation = (
-        "A probe of each framework clocked, with nothing else going on, the float32 matrix products of one worker's "
-        "step by the framework's own operations, on a worker's cores with its threads, each product by itself; and one "
-        "all-reduce of a single buffer as large as the gradients, among as many workers as the rounds have. Each is a "
-        "single launch (n = 1), and counts by its median window. Operands that are used again and again stay in the "
-        "caches, so no strategy that computes by the same operations can be faster than this."
+        "A probe of each framework (one launch, its median window) clocked the float32 matrix products of one worker's "
+        "step, each by itself, on a worker's cores with its threads; and one all-reduce of a buffer as large as the "
+        "gradients, among as many workers as the rounds have. Operands stay in the caches, so no strategy that "
+        "computes by the same operations can be faster than this."
     )
     first = material.regimes[0] if material.regimes else ""
     said = [*explanations(material.ceilings, first), *map(_probed, ceilings)]
@@ -64,7 +62,7 @@ def _probed(each: Ceiling) -> str:
     return f"{measured} {facts}. The processor has {', '.join(each.instruction_sets) or 'none of those that matter'}."
 
 
-def tables(material: Material) -> list[Block]:
+def tables(material: Material) -> list[blocks.Block]:
     """The ceilings beside the strategies; nothing without any."""
     found, names = material.ceilings, material.names
     if found.empty:

@@ -17,7 +17,6 @@ from common.records.certificate import (
     Comparison,
 )
 from reports import blocks
-from reports.blocks import Block
 from reports.charts import deviation, style
 from reports.tables import certificate
 from reports.tables.material import Material
@@ -77,20 +76,18 @@ def _deviating(rows: pd.DataFrame) -> str:
     return blocks.some([*dict.fromkeys(names)]) if names else ""
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
     verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
     parts = [
         blocks.text(
-            "A float64 NumPy run of the same rows is the oracle. A launch follows it under three conditions. Every "
-            f"recorded loss is off by at most {blocks.tiny(LOSS_TOLERANCE)} of its value (of {LOSS_FLOOR:g} where it "
-            "is smaller): that of the global batch, and that of every worker's or replica's shard, which proves which "
-            "rows each worker computed on. The final weights, where they were kept, are off by at most "
-            f"{blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Every row was computed on once. Float32 may take the "
-            "other side of a ReLU whose input is almost zero. After the oracle's first such kink losses may be off by "
-            f"{100 * LOSS_BOUND:g} %, and the verdict is \u201cfollows up to\u201d its step. A launch with an option "
-            "that rounds or approximates on purpose (other maths) isn't held to this. "
-            f"{' '.join(filter(None, verdicts))}"
+            "A float64 NumPy run of the same rows is the oracle. A launch follows it if every row was computed on "
+            f"once, every loss is off by at most {blocks.tiny(LOSS_TOLERANCE)} of its value (of {LOSS_FLOOR:g} where "
+            "it is smaller), that of the global batch and that of every shard, and final weights that were kept are "
+            f"off by at most {blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Float32 may take the other side of a ReLU "
+            f"whose input is almost zero: after the oracle's first such kink losses may be off by {100 * LOSS_BOUND:g} "
+            "%, and the verdict is \u201cfollows up to\u201d its step. Options that round or approximate on purpose "
+            f"(other maths) aren't held to this. {' '.join(filter(None, verdicts))}"
         ),
     ]
     compared = [each for each in material.beside_oracle if each.exchange and len(each.oracle_losses)]
@@ -118,24 +115,38 @@ def section(material: Material) -> list[Block]:
     return parts
 
 
-def deviations(material: Material) -> list[Block]:
+def deviations(material: Material) -> list[blocks.Block]:
     """The largest deviation of every setting, with its verdict, and how well asynchronous launches trained."""
     summary = material.certificates
-    heading = blocks.heading("Deviation from the oracle", level=2)
-    parts = [heading, _deviation_table(summary)] if len(summary) else []
-    return parts + _asynchronous_section(certificate.asynchronous(material.results))
+    asynchronous = _asynchronous_section(certificate.asynchronous(material.results))
+    if summary.empty:
+        return asynchronous
+    columns = ["strategy", "workers", "preset", "global batch", "seed", "n", "largest loss deviation", "of a shard"]
+    columns += ["of weights", "rows counted / expected", "verdict"]
+    rows, notes = [], {}
+    order = ["preset", "strategy", "workers", "global_batch", "seed"]
+    for row in summary.sort_values(order).to_dict("records"):
+        rows.append(
+            [
+                *[row["strategy"] + ("" if row["exchange"] else ", without exchange"), str(row["workers"])],
+                *[row["preset"], f"{row['global_batch']:,}", str(row["seed"]), str(row["n"])],
+                *(blocks.tiny(row[name]) for name in ("loss", "shard", "weights")),
+                f"{row['examples']:,} / {row['expected']:,}",
+                certificate.verdict_in_words(row) + _mark(row["note"], notes),
+            ]
+        )
+    table = blocks.table(columns, rows, _in_words(notes), left=(0, 2, 10), warned=DEVIATES)
+    return [blocks.heading("Deviation from the oracle", level=2), table, *asynchronous]
 
 
-def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
-    """How well asynchronous launches trained, beside an oracle that had as many updates."""
+def _asynchronous_section(table: pd.DataFrame) -> list[blocks.Block]:
     if table.empty:
         return []
     explanation = (
         "An asynchronous update is computed from weights that other workers may change before it is applied; its "
-        "staleness is how many of their updates came in between. Such a run computes other numbers than the oracle, "
-        "and other ones each time, so it can't follow it, and nothing here says that it is wrong. What can be asked "
-        "is how well it trained: the loss of its final weights over the whole training set, beside that of the oracle "
-        "after as many updates of as many rows. Each row is a single launch (n = 1)."
+        "staleness is how many of their updates came in between. Such a run can't follow the oracle, and nothing here "
+        "says that it is wrong. Given is how well it trained: the loss of its final weights over the whole training "
+        "set, beside that of the oracle after as many updates of as many rows. Each row is a single launch (n = 1)."
     )
     columns = ["strategy", "workers", "preset", "rows per update", "seed", "updates", "training loss", "the oracle's"]
     columns += ["difference", "median staleness", "largest"]
@@ -154,24 +165,6 @@ def _asynchronous_section(table: pd.DataFrame) -> list[Block]:
         blocks.text(explanation),
         blocks.table(columns, rows, _in_words(notes), left=(0, 2)),
     ]
-
-
-def _deviation_table(summary: pd.DataFrame) -> Block:
-    columns = ["strategy", "workers", "preset", "global batch", "seed", "n", "largest loss deviation", "of a shard"]
-    columns += ["of weights", "rows counted / expected", "verdict"]
-    rows, notes = [], {}
-    order = ["preset", "strategy", "workers", "global_batch", "seed"]
-    for row in summary.sort_values(order).to_dict("records"):
-        rows.append(
-            [
-                *[row["strategy"] + ("" if row["exchange"] else ", without exchange"), str(row["workers"])],
-                *[row["preset"], f"{row['global_batch']:,}", str(row["seed"]), str(row["n"])],
-                *(blocks.tiny(row[name]) for name in ("loss", "shard", "weights")),
-                f"{row['examples']:,} / {row['expected']:,}",
-                certificate.verdict_in_words(row) + _mark(row["note"], notes),
-            ]
-        )
-    return blocks.table(columns, rows, _in_words(notes), left=(0, 2, 10), warned=DEVIATES)
 
 
 def _mark(note: str, notes: dict[str, int]) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 
@@ -26,7 +26,6 @@ _MOST_SIZES = 5
 
 _MARKS = {EQUIVALENT: " =", UNDECIDED: " ?"}
 _MICROSECONDS = "\N{MICRO SIGN}s"
-_OVERSUBSCRIBED = f"{DAGGER}: more threads than cores; such times say little, and take no part in who is faster."
 
 
 def who_is_in_front(found: Sequence[Leader], looks: Mapping[str, Style]) -> list[Block]:
@@ -83,7 +82,7 @@ def _leaders_table(found: Sequence[Leader], looks: Mapping[str, Style]) -> Block
         f"others, or equivalent (=) to some within {100 * MARGIN:g} %. ?: can't be told from another. Without a mark "
         f"on white: not tested, for fewer than {FEWEST_LAUNCHES} rounds or no other library.{n}"
     ]
-    notes += _oversubscribed_note(each.row for each in found)
+    notes += blocks.oversubscribed_note(each.row.oversubscribed for each in found)
     return blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)
 
 
@@ -97,13 +96,12 @@ def curves(case: Case, rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapp
     if fits:
         said.append(
             f"Dotted: the fitted lines, through the medians of n = {blocks.span(each.fit.launches for each in fits)} "
-            "launches that measured all sizes. Below: (fitted \N{MINUS SIGN} measured) / measured."
+            "launches that measured all sizes."
         )
     names = blocks.some(sorted({row.case.library for row in rows}))
-    below = " A panel below it shows by how much the fitted lines miss them." if fits else ""
     alt = (
         f"Time of {case.collective} among {case.world}, over sizes from {blocks.span(sizes)} bytes, both logarithmic: "
-        f"a line for each of {names}.{below} The tables after it have all numbers."
+        f"a line for each of {names}. The tables after it have all numbers."
     )
     return blocks.figure("times", partial(collective_times.times, list(rows), fits, dict(looks)), " ".join(said), alt)
 
@@ -121,18 +119,16 @@ def sizes_table(rows: Sequence[Row]) -> Block:
         counts = (row.sent_bytes_per_rank, row.formula_bytes_per_rank)
         sent = [DASH if count is None else f"{count:,.0f}" for count in counts]
         known = [_named(row), f"{row.size_bytes:,}", str(seconds.n), _micro(seconds.median), between, *megabytes]
-        lines.append([*known, _arrival(row), *sent, DASH if cost is None else blocks.number(1e9 * cost)])
+        arrival = DASH if row.arrival_seconds is None else _micro(row.arrival_seconds)
+        if row.arrival_seconds is None and row.arrival_unknown_below_seconds:
+            arrival = f"< {_micro(row.arrival_unknown_below_seconds)}"
+        lines.append([*known, arrival, *sent, DASH if cost is None else blocks.number(1e9 * cost)])
     notes = [f"{DASH}: not known, or not defined for it; nothing unknown is a zero."]
     notes += blocks.few_note([row.seconds.n for row in rows], "launches")
     unsure = any(row.arrival_seconds is None and row.arrival_unknown_below_seconds for row in rows)
     notes += ["An arrival with < is below what the hosts' clocks can tell."] if unsure else []
-    return blocks.table(columns, lines, notes + _oversubscribed_note(rows), left=(0,))
-
-
-def _arrival(row: Row) -> str:
-    if row.arrival_seconds is None and row.arrival_unknown_below_seconds:
-        return f"< {_micro(row.arrival_unknown_below_seconds)}"
-    return DASH if row.arrival_seconds is None else _micro(row.arrival_seconds)
+    notes += blocks.oversubscribed_note(row.oversubscribed for row in rows)
+    return blocks.table(columns, lines, notes, left=(0,))
 
 
 def algorithms_table(rows: Sequence[Row]) -> Block:
@@ -155,16 +151,16 @@ def fits_section(fits: Sequence[CaseFit], rows: Sequence[Row]) -> list[Block]:
         blocks.heading("Latency and bandwidth"),
         blocks.text(
             "Time = alpha + size / beta, in one to three pieces: as many as Schwarz's criterion finds, each through "
-            f"{fit.FEWEST_SIZES} sizes at least. Beta is in bytes of the size, as algorithm bandwidth is. In brackets "
-            f"the 95 % interval of a bootstrap over whole launches; below {FEWEST_LAUNCHES} launches there is none. "
-            "The residual is the largest of (fitted \N{MINUS SIGN} measured) / measured, without its sign."
+            f"{fit.FEWEST_SIZES} sizes at least. Beta is in bytes of the size, as algorithm bandwidth is. From "
+            f"{FEWEST_LAUNCHES} launches on, intervals of a bootstrap over whole launches are given. The residual is "
+            "the largest of (fitted \N{MINUS SIGN} measured) / measured, without its sign."
         ),
     ]
     first_rows = {row.case: row for row in sorted(rows, key=lambda row: row.oversubscribed)}
     for place, own in grouped(fits, lambda each: each.case.world).items():
         named = [(each, first_rows[each.case]) for each in sorted(own, key=lambda each: each.case.library)]
         lines = [line for each, row in named for line in _pieces(each, _named(row))]
-        notes = _oversubscribed_note(row for _, row in named)
+        notes = blocks.oversubscribed_note(row.oversubscribed for _, row in named)
         table = blocks.table([*columns, "largest\nresidual"], lines, notes, left=(0, 1))
         parts += [blocks.heading(blocks.capitalized(place), level=2), table]
     return parts
@@ -174,7 +170,7 @@ def _pieces(each: CaseFit, library: str) -> list[list[str]]:
     """A row of the table for each piece of a fit."""
     found = each.fit
     starts = [f"{found.pieces[0].from_bytes:,}"]
-    starts += [_estimate(point, 1, "{:,.0f}".format) for point in found.breakpoints]
+    starts += [_estimate(point, 1) for point in found.breakpoints]
     residual = blocks.percent(max(map(abs, found.residuals)), 1)
     rows = []
     for start, piece in zip(starts, found.pieces, strict=True):
@@ -184,13 +180,9 @@ def _pieces(each: CaseFit, library: str) -> list[list[str]]:
     return rows
 
 
-def _estimate(estimate: Estimate, unit: float, write: Callable[[float], str] = blocks.number) -> str:
-    """A fitted number with its interval in brackets."""
-    value, *ends = (
-        None if each is None else "\N{INFINITY}" if math.isinf(each) else write(unit * each)
-        for each in (estimate.value, estimate.low, estimate.high)
-    )
-    return value if None in ends else f"{value} ({ends[0]} to {ends[1]})"
+def _estimate(estimate: Estimate, unit: float) -> str:
+    low, high = (math.nan if end is None else unit * end for end in (estimate.low, estimate.high))
+    return blocks.with_interval(unit * estimate.value, low, high, blocks.number)
 
 
 def timing_section(timings: Sequence[Timing]) -> list[Block]:
@@ -232,19 +224,15 @@ def method() -> list[Block]:
             [
                 "A call's time runs from when the last rank begins it until the last rank has its result. The ranks "
                 "meet at a barrier before each call; arrival is by how much the last one begins after the first, and "
-                "is no part of the time. Calls said to be one right after the other have no barrier between them, and "
-                "their time is the mean over the loop. Between hosts each rank's clock is set right by its host's "
-                "measured offset.",
-                "Every launch is a fresh process for each rank, or one for all ranks where the library has them in "
-                "one, and counts by the median over its calls, after a warm-up. Launches are made in rounds, each of "
-                "which has every library and world once, in shuffled order. Results are compared with NumPy's.",
+                "is no part of the time. Calls one right after the other have no barrier between them, and their time "
+                "is the mean over the loop. Between hosts each clock is set right by its host's measured offset.",
+                "Every launch is of fresh processes, and counts by the median over its calls, after a warm-up. A round "
+                "has every library and world once, in shuffled order. Results are compared with NumPy's.",
                 "A number is the median over n launches, with an interval by order statistics that covers the true "
                 "median in at least 95 % of experiments. Who is faster is said by paired t tests within rounds, held "
-                "down over all libraries that have the collective at this size (Holm); two intervals, apart or not, "
-                "decide nothing.",
+                "down over all libraries that have the collective at this size (Holm); two intervals decide nothing.",
                 "Sizes, algorithm bandwidth (size over time) and bus bandwidth (that times a factor of the collective "
-                "and the ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes. "
-                "Nothing is averaged over sizes.",
+                "and the ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes.",
                 "Truly sent is what the interfaces of the launch's own network counted over calls after the timed "
                 "ones, headers included, over the number of ranks; over several hosts what went from host to host. "
                 "What ranks hand over in shared memory isn't sent. CPU time is that of all ranks' processes together.",
@@ -277,10 +265,6 @@ def machine_section(records: Sequence[CollectivesRecord], origin: Origin) -> lis
         blocks.table(columns, libraries, [], left=(0, 1, 2, 3, 4), wide={1: 2, 4: 3}),
         machine.table(told),
     ]
-
-
-def _oversubscribed_note(rows: Iterable[Row]) -> list[str]:
-    return [_OVERSUBSCRIBED] if any(row.oversubscribed for row in rows) else []
 
 
 def _named(row: Row) -> str:

@@ -1,12 +1,10 @@
 """The tables of what takes time beside the training itself: exchange, a library's loop, one process, the start."""
 
-import math
 from collections.abc import Mapping
 
 import pandas as pd
 
 from reports import blocks
-from reports.blocks import Block
 from reports.tables import summaries
 from reports.tables.material import Material
 from reports.tables.phases import table
@@ -15,7 +13,7 @@ from reports.words import factors
 _PLACES = {True: " between hosts", False: ""}
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """What communication costs, what goes over the wire, and what else takes time beside the training itself."""
     names = material.names
     return [
@@ -26,7 +24,7 @@ def section(material: Material) -> list[Block]:
     ]
 
 
-def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
+def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[blocks.Block]:
     heading = blocks.heading("Exchange, and bytes sent", level=2)
     if split.empty:
         nothing = (
@@ -34,19 +32,13 @@ def _communication(split: pd.DataFrame, names: dict[str, str]) -> list[Block]:
         )
         return [heading, blocks.text(nothing)]
     explanation = (
-        "T_step is the step as trained, T_comp the same program under the same load with the exchange of "
-        "gradients switched off, each the median over n launches; exposed communication is the median difference over "
-        "n pairs of launches of the same round, with its order-statistic interval. Bytes are those that all processes "
-        "of the launch sent over its own loopback in a step, or, where it had several hosts, that these sent to one "
-        "another, headers included, beside what the algorithm's formula has them send. By formula, N workers send in "
+        "T_step is the step as trained, T_comp the same program with gradient exchange switched off, each the median "
+        "over n launches; exposed communication is the median difference over n pairs of the same round. Bytes are "
+        "those that all processes sent over the launch's own loopback in a step, or from host to host where there were "
+        "several, headers included, beside what the algorithm's formula has them send. By formula, N workers send in "
         "all:"
     )
-    return [heading, blocks.text(explanation), blocks.items(_formulas(split)), _split_table(split, names)]
-
-
-def _formulas(split: pd.DataFrame) -> list[str]:
-    """A sentence for each formula: the strategies that send so much, and the source that says so."""
-    said = []
+    formulas = []
     named = split.assign(own=summaries.without_hosts(split), place=(split["placement"] != "").map(_PLACES))
     for (formula, source), group in named.groupby(["formula", "formula_source"]):
         users = []
@@ -54,11 +46,8 @@ def _formulas(split: pd.DataFrame) -> list[str]:
             # Without their labels where all labels send as much.
             every = named[named["bare_strategy"] == name]
             users += [name] if len(own) == len(every) else sorted({*(own["own"] + own["place"])})
-        said.append(f"{formula or 'no formula is declared'}: {blocks.listed(users)}{f' ({source})' if source else ''}.")
-    return said
-
-
-def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
+        sources = f" ({source})" if source else ""
+        formulas.append(f"{formula or 'no formula is declared'}: {blocks.listed(users)}{sources}.")
     rows = []
     for row in split.sort_values(["strategy", "regime", "workers"]).to_dict("records"):
         times = [
@@ -68,21 +57,18 @@ def _split_table(split: pd.DataFrame, names: dict[str, str]) -> Block:
             for name in ("step", "compute", "exposed")
         ]
         between = blocks.interval(row["exposed_low"], row["exposed_high"], blocks.milliseconds)
-        sent = [_megabytes(row[name]) for name in ("wire_bytes", "formula_bytes")]
+        sent = [blocks.megabytes(row[name]) for name in ("wire_bytes", "formula_bytes")]
         share = blocks.percent(row["exposed_seconds"] / row["step_seconds"])
         rows.append([row["strategy"], str(row["workers"]), names[row["regime"]], *times, between, share, *sent])
     columns = ["strategy", "workers", "regime", "T_step, ms", "T_comp, ms", "exposed, ms", "95 % interval", "of T_step"]
-    notes = blocks.few_note(split["exposed_n"], "pairs")
-    return blocks.table([*columns, "MB sent, measured", "MB by formula"], rows, notes, left=(0, 2))
+    columns += ["MB sent, measured", "MB by formula"]
+    table = blocks.table(columns, rows, blocks.few_note(split["exposed_n"], "pairs"), left=(0, 2))
+    return [heading, blocks.text(explanation), blocks.items(formulas), table]
 
 
-def _megabytes(count: float) -> str:
-    return blocks.DASH if math.isnan(count) else f"{count / 1e6:,.3f}"
-
-
-def phases(accounts: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
+def phases(accounts: pd.DataFrame, names: Mapping[str, str]) -> list[blocks.Block]:
     """The frameworks' own accounts of an exchange: a part for each family that has any."""
-    parts: list[Block] = []
+    parts: list[blocks.Block] = []
     for family, found in accounts.groupby("family"):
         whose = family or "The framework"
         meanings = found.drop_duplicates("phase").set_index("phase")["meaning"]
@@ -104,8 +90,7 @@ def phases(accounts: pd.DataFrame, names: Mapping[str, str]) -> list[Block]:
     return parts
 
 
-def _startup(found: pd.DataFrame) -> list[Block]:
-    """What the time to the first step consists of."""
+def _startup(found: pd.DataFrame) -> list[blocks.Block]:
     if found.empty:
         return []
     parts = ("imports", "world", "first_step")

@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from reports import blocks
-from reports.blocks import Block, listed
+from reports.blocks import MINUS, Block, listed
 from reports.charts import steps
 from reports.tables import summaries
 from reports.tables.decomposition import (
@@ -25,13 +25,35 @@ _NOTHING = (
 _MOST_BARS = 40
 
 
+_DEFINITIONS = [
+    "Ideal: T_base under weak scaling, T_base / N under strong scaling, by the median of all the base's launches.",
+    f"Exchange: T_step {MINUS} T_comp, what isn't hidden behind computing. It holds the wait for a rank that is "
+    "late in one step and early in the next.",
+    f"Slowest rank: T_comp {MINUS} T_comp / s, where s is the slowest rank's time for a window over the median "
+    "rank's. Replicas in one process wait as a part of computing.",
+    "Rows: how much longer than in the ideal step a rank waits for its rows at most. Where a strategy doesn't "
+    "measure it, it is a part of computing.",
+    "Computing: what is left of T_comp, T_step for one worker: shared caches, memory and clock rate, the machinery "
+    "of distribution, smaller shards. Below zero the strategy computes faster than its base.",
+    f"Not divided: T_step {MINUS} rows {MINUS} ideal, where no launch without exchange shares a round.",
+    f"The rest: the measured step {MINUS} ideal {MINUS} all parts. It isn't zero over several rounds, since a "
+    "median of differences is no difference of medians.",
+]
+
+
 def story(material: Material) -> list[Block]:
     """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are."""
     parts, told = [blocks.heading("Why not N times", level=2)], _by_regime(material)
     if not told:
         return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     rows = next(iter(told.values()))
-    return [*parts, blocks.text(_about()), _figure(rows, material.ceilings, material.names)]
+    about = (
+        "If N workers were N times as fast, a step would take an N-th of the time in which the undistributed base "
+        "computes as many rows. What it takes beyond that is divided here: T_step is the step as trained, T_comp the "
+        "same without exchange, T_base the base's. Each part is the median over n rounds of a difference within a "
+        "round."
+    )
+    return [*parts, blocks.text(about), _figure(rows, material.ceilings, material.names)]
 
 
 def tables(material: Material) -> list[Block]:
@@ -39,7 +61,7 @@ def tables(material: Material) -> list[Block]:
     told = _by_regime(material)
     if not told:
         return []
-    parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_definitions())]
+    parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_DEFINITIONS)]
     for regime, rows in told.items():
         if len(told) > 1:
             parts.append(blocks.heading(material.names[regime], level=3))
@@ -52,34 +74,6 @@ def _by_regime(material: Material) -> dict[str, pd.DataFrame]:
     """The parts of the steps of each regime that is shown, where it has any."""
     groups = dict([*material.parts.groupby("regime")])
     return {name: groups[name] for name in material.regimes if name in groups}
-
-
-def _about() -> str:
-    return (
-        "If N workers were N times as fast, a step would take an N-th of the time in which the undistributed base "
-        "computes as many rows. What it takes beyond that is divided here. T_step is the step as trained, T_comp the "
-        "same without exchange, both of the slowest rank; T_base is the base's step. Each part is the median over n "
-        "rounds of a difference between launches of the same round, which met the same machine."
-    )
-
-
-def _definitions() -> list[str]:
-    minus = "\N{MINUS SIGN}"
-    return [
-        "Ideal: T_base under weak scaling, T_base / N under strong scaling, by the median of all the base's launches.",
-        f"Exchange: T_step {minus} T_comp, what isn't hidden behind computing. A rank that is late in one step and "
-        "early in the next makes the others wait in T_step alone, so that waiting is in here.",
-        f"Slowest rank: T_comp {minus} T_comp / s, where s is the slowest rank's time for a window over the median "
-        "rank's. Replicas in one process aren't clocked one by one, and wait as a part of computing.",
-        "Rows: how much longer than in the ideal step the rank that waits longest waits for its rows. Where a strategy "
-        "doesn't measure it, it is a part of computing.",
-        "Computing: what is left of T_comp, T_step for one worker: caches, memory and clock rate are shared, "
-        "distribution has machinery of its own, and small shards are computed less efficiently. Below zero the "
-        "strategy computes faster than its base.",
-        f"Not divided: T_step {minus} rows {minus} ideal, where no launch without exchange shares a round.",
-        f"The rest: the measured step {minus} ideal {minus} all parts. In one round it is zero; over several it isn't, "
-        "since a median of differences is no difference of medians.",
-    ]
 
 
 def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str]) -> Block:
@@ -111,7 +105,6 @@ def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str]
 
 
 def _table(rows: pd.DataFrame) -> Block:
-    """A row for each strategy and number of workers of one regime: ideal, parts, measured."""
     shown = [part for part in PARTS if (rows["part"] == part).any()]
     lines = []
     for _, own in rows.groupby(["strategy", "workers"]):
@@ -148,7 +141,6 @@ def _in_words(row: Mapping[str, object], write: Callable[[float], str]) -> str:
 
 
 def _left_out(cells: pd.DataFrame) -> list[str]:
-    """Which strategies have no bar, and why."""
     own = cells[is_distributed(cells)]
     asynchronous = own[~own["synchronous"]]
     alone = own[own["synchronous"] & own["base_samples_per_second"].isna()]
@@ -162,5 +154,4 @@ def _left_out(cells: pd.DataFrame) -> list[str]:
 
 
 def _milliseconds(seconds: float, digits: int) -> str:
-    # Adding 0 makes a plain zero of one that was rounded from below.
-    return f"{round(1000 * seconds, digits) + 0.0:,.{digits}f}".replace("-", "\N{MINUS SIGN}")
+    return blocks.fixed(1000 * seconds, digits)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.disturbances import (
     CLOCK,
     OTHERS,
@@ -30,18 +29,17 @@ _CAUSES = {
 """By what disturbs: how much is tolerated, what is said where it is more, and the remedy."""
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """What else happened on the workers' cores, and what to do about it."""
     heading = blocks.heading("Was the machine quiet?", level=2)
     if not material.disturbances:
         return [heading, blocks.text("No launch tells what else happened on its cores.")]
     share, slowness = blocks.percent(TOLERATED_SHARE), blocks.percent(TOLERATED_SLOWNESS)
     about = (
-        "Before and after every clocked window each worker reads what else happened on its cores. A launch counts as "
-        f"disturbed where a worker lost more than {share} of its cores to other processes or to the hypervisor, beyond "
-        f"what the kernel's rounding may be, or where its clock, or a fixed piece of work, was more than {slowness} "
-        "slower than in the median window of the same rank, strategy, workers and exchange. Workers that share their "
-        "cores are judged by what the hypervisor took alone. Nothing that was disturbed is left out."
+        f"A launch counts as disturbed where a worker lost more than {share} of its cores' time, in its clocked "
+        "windows, to other processes or to the hypervisor, beyond what the kernel's rounding may be, or where its "
+        f"clock, or a fixed piece of work, was more than {slowness} slower than in the median window of its equals. "
+        "Workers that share their cores are judged by what the hypervisor took alone. Nothing disturbed is left out."
     )
     return [heading, blocks.text(about), blocks.text(finding(material.disturbances))]
 

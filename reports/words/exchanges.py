@@ -4,13 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from common.records.collectives import CollectivesRecord, Replayed
-from common.statistics.intervals import FEWEST_LAUNCHES, Interval
+from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
-from reports.blocks import Block
+from reports.blocks import MINUS, Block
 from reports.tables.exchanges import Exchange, table, trouble
 from reports.tables.material import Material
-
-_MINUS = "\N{MINUS SIGN}"
 
 
 def section(material: Material) -> list[Block]:
@@ -20,7 +18,13 @@ def section(material: Material) -> list[Block]:
         return []
     found = table(material.launches, replays, material.steps)
     told = material.by_regime(found)
-    parts = [blocks.heading("The exchange replayed alone", level=2), blocks.text(_about())]
+    about = (
+        "The messages of a step, as a tracer saw them, were sent again one after another, by the same library in fresh "
+        "processes that compute nothing. A call has all messages of a step, and is clocked from when the last rank "
+        "begins it until the last one has left it; a launch counts by the median over its calls. Left over is what the "
+        f"step shows of its exchange, T_step {MINUS} T_comp, less the replay of the same round, the median over rounds."
+    )
+    parts = [blocks.heading("The exchange replayed alone", level=2), blocks.text(about)]
     parts += [blocks.items(_meanings(any(row.under_way_steps for row in found)))] if told else []
     for regime, rows in told.items():
         parts += [blocks.heading(material.names[regime], level=3), _table(rows)]
@@ -28,31 +32,19 @@ def section(material: Material) -> list[Block]:
     return [*parts, *([blocks.text("What wasn't replayed, and why:"), blocks.items(refused)] if refused else [])]
 
 
-def _about() -> str:
-    return (
-        "The messages of a step, as a tracer saw them, were sent again by the same library in fresh processes that "
-        "compute nothing, one after another. A call has all messages of a step, and is clocked from when the last rank "
-        "begins it until the last one has left it; a launch counts by the median over its calls. Left over is what the "
-        f"step shows of its exchange, T_step {_MINUS} T_comp, less the replay of the same round, the median over "
-        "rounds with its order-statistic interval."
-    )
-
-
 def _meanings(is_traced: bool) -> list[str]:
     meanings = [
-        "Overlap, below 0: a part of the exchange is hidden behind computing, or messages overlap one another, which a "
-        "replay doesn't let them.",
+        "Overlap, below 0: a part of the exchange is hidden behind computing, or behind other messages.",
         "Contention, above 0: beside computing the same messages take longer. Processors and memory are shared, ranks "
         "wait for one another, and buffers are copied.",
-        "There may be both in a step. Left over is contention less overlap, so each may be more than that. It is said "
-        f"where the whole interval is on one side of 0, from {FEWEST_LAUNCHES} rounds on.",
+        "There may be both in a step: left over is contention less overlap. It is said where the whole interval is on "
+        f"one side of 0, from {FEWEST_LAUNCHES} rounds on.",
     ]
     if is_traced:
         meanings.append(
-            "Under way: how long a traced step had at least one message under way on its first rank. By as much as "
-            "that is longer than the replay, messages took longer while they were on their way; by as much as it is "
-            "longer than what the step shows, they were hidden behind computing. Tracing makes a step slower, so it's "
-            "too long rather than too short."
+            "Under way: how long a traced step had at least one message under way on its first rank. Beyond the "
+            "replay, messages took longer; beyond what the step shows, they were hidden. Tracing makes a step slower, "
+            "so it's too long rather than too short."
         )
     return meanings
 
@@ -63,36 +55,24 @@ def _table(found: Sequence[Exchange]) -> Block:
         # Nothing was counted within a process, or where ranks share memory.
         counted = (row.sent_bytes, row.step_sent_bytes)
         sent = [blocks.megabytes(count) if count > 0 else blocks.DASH for count in counted]
-        times = [_with_interval(each) for each in (row.exposed, row.replay, row.leftover)]
-        steps = f"{_signed(row.under_way_seconds)} (n = {row.under_way_steps})" if row.under_way_steps else blocks.DASH
+        counts = [each.n for each in (row.exposed, row.replay, row.leftover) if each]
+        times = [blocks.estimate(each, blocks.milliseconds) for each in (row.exposed, row.replay, row.leftover)]
+        traced = f" (n = {row.under_way_steps})" if row.under_way_steps else ""
         known = [row.strategy, blocks.world(row.workers, row.oversubscribed), blocks.span(row.messages), *sent]
-        rows.append([*known, *times, steps, row.verdict])
+        under_way = blocks.milliseconds(row.under_way_seconds) + traced
+        rows.append([*known, *times, blocks.span(counts), under_way, row.verdict])
     columns = ["strategy", "workers", "messages\nof a step", "MB sent,\nreplay", "MB sent,\nstep"]
-    columns += ["the step\nshows, ms", "alone, ms", "left over, ms", "under way, ms", "which is"]
+    columns += ["the step\nshows, ms", "alone, ms", "left over, ms", "n", "under way, ms", "which is"]
     counts = [each.n for row in found for each in (row.replay, row.exposed, row.leftover) if each]
     sources = {f"{row.library} sent what was told by {row.source}" for row in found}
     notes = [
-        "Below each time the 95 % interval of the median; n counts rounds, alone launches, under way traced steps.",
+        "In parentheses the 95 % interval of the median; n counts rounds, alone launches, under way traced steps.",
         f"{'; '.join(sorted(sources))}. MB sent: by all ranks over the launch's own network, packet headers included; "
         "where the replay sends what the step sends, the trace has all of it.",
         *blocks.few_note(counts, "rounds or launches"),
         *blocks.oversubscribed_note(row.oversubscribed for row in found),
     ]
-    return blocks.table(columns, rows, notes, left=(0, 9))
-
-
-def _with_interval(found: Interval | None) -> str:
-    if found is None:
-        return blocks.DASH
-    number = f"{_signed(found.median)} (n = {found.n})"
-    if found.low is None or found.high is None:
-        return number
-    return f"{number}\n{blocks.interval(found.low, found.high, _signed)}"
-
-
-def _signed(seconds: float) -> str:
-    """Milliseconds without the unit, with a true minus."""
-    return blocks.milliseconds(seconds).replace("-", _MINUS)
+    return blocks.table(columns, rows, notes, left=(0, 10))
 
 
 def _refused(found: Sequence[Exchange], replays: Mapping[str, CollectivesRecord]) -> list[str]:

@@ -6,32 +6,29 @@ import pandas as pd
 
 from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from reports import blocks
-from reports.blocks import Block
 from reports.tables import pairs
 from reports.tables.material import Material
 
-PAIRED = "the median over pairs of launches of the same round, with its order-statistic interval over those pairs"
+PAIRED = "the median over pairs of launches of the same round"
 """What a factor is, in words."""
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """A part for options, for a library's loop and for one process, each where both sides were measured."""
     names, launches, plan = material.names, material.launches, material.results.plan
     settings, loops = pairs.against_default(launches, plan), pairs.factors(launches, plan, CONVENIENCE_OF)
     processes = pairs.factors(launches, plan, ONE_PROCESS_OF)
     of_options = (
-        "Each strategy with options of its own, named after the comma, beside the same strategy with all of them at "
-        f"their default. The factor is how many times as long a step takes with them: {PAIRED}. Below 1 they "
-        "save time. Those marked as other maths compute something else."
+        "Each strategy with options of its own, named after the comma, beside the same strategy with all at their "
+        f"default. The factor is how many times as long a step takes with them: {PAIRED}. Below 1 they save time."
     )
     of_loops = (
-        "The same means of distribution, with a library's loop and with a loop written out. The factor is how many "
-        f"times as long a step takes with the library's: {PAIRED}."
+        "The same distribution, with a library's loop and with a loop written out. The factor is how many times as "
+        f"long a step takes with the library's: {PAIRED}."
     )
     of_processes = (
-        "The same replicas on the same rows, in the threads of one process, which take turns in the interpreter, and "
-        "in a process each. Tutorials claim a factor of 2 to 3. The factor is how many times as long a step takes in "
-        f"one process: {PAIRED}."
+        "The same replicas on the same rows, in the threads of one process and in a process each. Tutorials claim a "
+        f"factor of 2 to 3. The factor is how many times as long a step takes in one process: {PAIRED}."
     )
     return [
         *_part("What options change", of_options, ("with options", "default"), settings, names),
@@ -42,7 +39,7 @@ def section(material: Material) -> list[Block]:
 
 def _part(
     title: str, explanation: str, sides: tuple[str, str], table: pd.DataFrame, names: Mapping[str, str]
-) -> list[Block]:
+) -> list[blocks.Block]:
     """The rows of `pairs.factors`, of which the second strategy stands first, under the first of `sides`."""
     if table.empty:
         return []

@@ -1,15 +1,15 @@
 """Faults: what became of launches that suffered one, in words and in a table."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from common.records.certificate import FOLLOWS
 from common.records.recovery_rows import COLUMNS, ENDED, OTHER, Row, Saving, cells
 from common.statistics.intervals import Interval
 from reports import blocks
-from reports.blocks import Block
 
 
-def headline(rows: Sequence[Row]) -> Block:
+def headline(rows: Sequence[Row]) -> blocks.Block:
     """Which strategy lost least, and whether all that went on computed the same."""
     gone_on = [row for row in rows if row.goodput and set(row.became) != {ENDED}]
     if not gone_on:
@@ -39,14 +39,14 @@ def _share(goodput: Interval) -> str:
     return f"{share} ({100 * goodput.low:.0f} to {blocks.percent(goodput.high)})"
 
 
-def tables(rows: Sequence[Row]) -> list[Block]:
+def tables(rows: Sequence[Row]) -> list[blocks.Block]:
     """By fault each strategy: who noticed, what followed, and what it cost; what lost least comes first."""
     notes = [
         "Medians over n launches, from six on with an interval that covers the true median in 95 % of experiments.",
         "Of undisturbed: steps of the training per second of the whole launch, over those of the launch without a "
         "fault in the same round.",
     ]
-    parts: list[Block] = []
+    parts: list[blocks.Block] = []
     for fault in dict.fromkeys(row.fault for row in rows):
         own = [row for row in rows if row.fault == fault]
         own.sort(key=lambda row: (-(row.goodput.median if row.goodput else 0.0), row.strategy))
@@ -57,36 +57,36 @@ def tables(rows: Sequence[Row]) -> list[Block]:
     return parts
 
 
-def saving(rows: Sequence[Saving]) -> list[Block]:
+def saving(rows: Sequence[Saving]) -> list[blocks.Block]:
     """What a checkpoint costs while nothing disturbs the training; none where no launch tells."""
     if not rows:
         return []
     lines = [
-        [row.strategy, _with_interval(row.seconds, 1e3), _with_interval(row.share, 1e2), str(row.n)] for row in rows
+        [
+            row.strategy,
+            blocks.estimate(row.seconds, blocks.milliseconds),
+            blocks.estimate(row.share, partial(blocks.percent, digits=1)),
+            str(row.n),
+        ]
+        for row in rows
     ]
     notes = [
         "Of undisturbed launches: how much longer training stands still between two windows where it saves a "
-        "checkpoint, which has the test accuracy as well, than elsewhere. Per cent of the clocked training.",
+        "checkpoint, which has the test accuracy as well, than elsewhere, and its share of the clocked training.",
     ]
     return [
         blocks.heading("What saving costs"),
-        blocks.table(["strategy", "a checkpoint, ms", "of the training, %", "n"], lines, notes, left=(0,)),
+        blocks.table(["strategy", "a checkpoint, ms", "of the training", "n"], lines, notes, left=(0,)),
     ]
 
 
-def _with_interval(values: Interval, factor: float) -> str:
-    if values.low is None or values.high is None:
-        return blocks.number(factor * values.median)
-    return blocks.with_interval(factor * values.median, factor * values.low, factor * values.high, blocks.number)
-
-
-def messages(rows: Sequence[Row]) -> list[Block]:
+def messages(rows: Sequence[Row]) -> list[blocks.Block]:
     """In which words each fault was noticed."""
     said = {f"{row.strategy} ({row.fault}): {row.message}" for row in rows if row.message}
     return [blocks.heading("In which words it was noticed"), blocks.items(sorted(said))] if said else []
 
 
-def method(rows: Sequence[Row]) -> list[Block]:
+def method(rows: Sequence[Row]) -> list[blocks.Block]:
     """How the numbers came about."""
     task = rows[0].launches[0].record.task
     return [

@@ -9,7 +9,6 @@ from common.records import manifest
 from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
-from reports.blocks import Block
 from reports.charts import speed as speed_charts
 from reports.charts import style
 from reports.tables import summaries
@@ -17,19 +16,14 @@ from reports.tables.disturbances import disturbed_rounds
 from reports.tables.material import Material
 from reports.tables.ranking import fastest_of, main_family, open_pairs
 from reports.tables.standings import MOST_ROWS, Standing, of_regime
-from reports.words import (
-    certificate,
-    configurations,
-    endings,
-    ranking,
-    standings,
-)
+from reports.words import certificate, endings, ranking, standings
 from reports.words.cautions import cautions
+from reports.words.speed import batch_in_words
 
 _NOTHING = "No launch ended ok with a measurement, so there is no speed to compare."
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """The answer in a sentence, the ranking table, a figure, how sure it is, and what to do next.
 
     They are those of the first regime; of the others the fastest strategies have a row each.
@@ -43,11 +37,12 @@ def section(material: Material) -> list[Block]:
     names = material.names
     first, *others = regimes
     shown = summaries.with_exchange(material.cells, first)
+    cell = shown.iloc[0]
     return [
         blocks.heading("Finding"),
         blocks.headline(standings.headline(rows)),
         blocks.text(
-            f"{blocks.capitalized(configurations.regime_name(shown))}, {configurations.batch_in_words(shown)}, "
+            f"Preset {cell['preset']}, {cell['scaling']} scaling, {batch_in_words(shown)}, "
             f"{blocks.workers(rows[0].workers)}."
         ),
         standings.table(rows),
@@ -80,7 +75,6 @@ def _certainty(material: Material) -> list[str]:
 
 
 def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
-    """The two most urgent commands, each with what it is for."""
     commands, command = [], material.results.origin.command
     unmade = int(material.endings["ending"].isin(["failed", "not run"]).sum())
     if unmade and command:
@@ -105,7 +99,7 @@ def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
     return commands[:2]
 
 
-def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
+def _figure(material: Material, regime: str, shown: pd.DataFrame) -> blocks.Block:
     """Every strategy's rate by number of workers; of very many strategies the fastest ones'."""
     fastest = summaries.over_fastest_links(shown)
     only = " Of several links the fastest." if len(fastest) < len(shown) else ""
@@ -120,14 +114,9 @@ def _figure(material: Material, regime: str, shown: pd.DataFrame) -> Block:
     oversubscribed = " Hollow, on grey: more threads than cores." if shown["oversubscribed"].any() else ""
     many = f"n = {blocks.span(shown['n'])} launches each."
     caption = (
-        f"Samples per second, {configurations.regime_name(shown)}: medians, with their numbers at the right. A dotted "
-        f"line is N times a base without distribution.{oversubscribed} {many}{only}"
+        f"Samples per second, {material.names[regime]}: medians, with their numbers at the right. A dotted line is N "
+        f"times a base without distribution.{oversubscribed} {many}{only}"
     )
-    return blocks.figure("headline", draw, caption, _in_words(shown), stacks=True)
-
-
-def _in_words(shown: pd.DataFrame) -> str:
-    """What the figure shows, for who can't see it: the fastest and the slowest of each number of workers."""
     said = []
     for workers, cells in shown.sort_values("samples_per_second").groupby("workers"):
         slowest, fastest = cells.iloc[0], cells.iloc[-1]
@@ -135,4 +124,5 @@ def _in_words(shown: pd.DataFrame) -> str:
         if len(cells) > 1:
             ends = f"from {slowest['strategy']} with {slowest['samples_per_second']:,.0f} to {ends}"
         said.append(f"{blocks.workers(workers)}: {ends} samples per second")
-    return f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
+    alt = f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
+    return blocks.figure("headline", draw, caption, alt, stacks=True)

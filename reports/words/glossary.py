@@ -1,7 +1,6 @@
 """The words that a report uses in a sense of its own, each explained once."""
 
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.material import Material
 
 WORDS = {
@@ -26,7 +25,7 @@ WORDS = {
 """By their words, in alphabetical order, the explanations of the glossary."""
 
 
-def section(_: Material) -> list[Block]:
+def section(_: Material) -> list[blocks.Block]:
     """Return the glossary: a table of words and what they mean here."""
     rows = [[word, meaning] for word, meaning in WORDS.items()]
     return [

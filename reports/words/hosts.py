@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
-from common.records.header import Link
+from common.records.header import Link, Virtual
 from common.records.training import Record
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.hosts import Skew, clock_uncertainty, table
 from reports.tables.material import Material
 
 _FACTS = ("name", "cores", "processor", "interface", "address")
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """What was measured between hosts; nothing where no record names any."""
     records = material.results.records
     if not any(record.hosts for record in records.values()):
@@ -30,7 +29,7 @@ def section(material: Material) -> list[Block]:
     ]
 
 
-def about(material: Material) -> list[Block]:
+def about(material: Material) -> list[blocks.Block]:
     """What the hosts are; nothing where no record names any."""
     records = material.results.records
     if not any(record.hosts for record in records.values()):
@@ -45,16 +44,16 @@ def about(material: Material) -> list[Block]:
         for facts, uncertainties in known.items()
     ]
     about = (
-        "Workers are spread evenly over the hosts, those of a host one after another. How many workers, on how many "
-        "hosts, over which link: each of these is a curve and a row of its own, and stands behind the strategy's name."
+        "Workers are spread evenly over the hosts, those of a host one after another. Hosts and link stand behind the "
+        "strategy's name, and make a curve of their own."
     )
     virtual = {record.virtual.cores_per_host for record in records.values() if record.virtual}
     if virtual:
         cores = ", ".join(f"{count:g}" for count in sorted(filter(None, virtual)))
         about += (
             " These hosts are virtual: each has a network, names and processes of its own, but all share one "
-            f"machine's memory, caches and cores{f' ({cores} for each)' if cores else ''}. They show what a link of a "
-            "known bandwidth does, not how fast so many machines would compute, and never share a curve with real ones."
+            f"machine's memory, caches and cores{f' ({cores} for each)' if cores else ''}. They show what a link does, "
+            "not how fast so many machines would compute."
         )
     columns = ["host", "cores", "processor", "interface", "address", "launches", "clock known to"]
     return [
@@ -65,7 +64,7 @@ def about(material: Material) -> list[Block]:
     ]
 
 
-def _allocations(records: Sequence[Record]) -> list[Block]:
+def _allocations(records: Sequence[Record]) -> list[blocks.Block]:
     """The jobs of Slurm that the launches were steps of; nothing where Slurm gave none."""
     of_job: dict[str, list[Record]] = {}
     for record in records:
@@ -81,23 +80,21 @@ def _allocations(records: Sequence[Record]) -> list[Block]:
         keeper = " or ".join(sorted(binding)) or "nobody"
         rows.append([job, allocation.partition, allocation.nodes, cores, str(len(launches)), keeper])
     explanation = (
-        "Every launch was a step of a job of Slurm, on the cores that the job had. All launches of a complete round "
-        "belong to one job: another job may get other nodes, so a round that a job's end cut off was made anew in the "
-        "next one, and its earlier launches are compared with nothing."
+        "Every launch was a step of a job of Slurm, on the cores that the job had. A round belongs to one job: one "
+        "that a job's end cut off was made anew in the next, and its earlier launches are compared with nothing."
     )
     columns = ["job", "partition", "nodes", "cores of each", "launches", "cores bound by"]
     table = blocks.table(columns, rows, [], left=(0, 1, 2, 3, 5))
     return [blocks.heading("The allocations", level=2), blocks.text(explanation), table]
 
 
-def _link(records: Sequence[Record]) -> list[Block]:
-    """What was measured between hosts before these launches, by what was asked for."""
+def _link(records: Sequence[Record]) -> list[blocks.Block]:
     links: dict[tuple[int, float, float], list[Link]] = {}
     for record in records:
         if record.link:
-            asked = (record.virtual.bandwidth_bits_per_second if record.virtual else None) or math.inf
-            delay = (record.virtual.delay_seconds if record.virtual else None) or 0.0
-            links.setdefault((len(record.hosts), asked, delay), []).append(record.link)
+            asked = record.virtual or Virtual()
+            limits = (asked.bandwidth_bits_per_second or 0.0, asked.delay_seconds or 0.0)
+            links.setdefault((len(record.hosts), *limits), []).append(record.link)
     heading = blocks.heading("The link between them", level=2)
     if not links:
         return [heading, blocks.text("No launch tells what went from one host to another before it.")]
@@ -107,7 +104,7 @@ def _link(records: Sequence[Record]) -> list[Block]:
         trips = [link.round_trip_seconds for link in own]
         rows.append(
             [
-                *[str(hosts), _asked(bandwidth, delay), blocks.megabits(statistics.median(rates))],
+                *[str(hosts), blocks.link(bandwidth, delay), blocks.megabits(statistics.median(rates))],
                 f"{blocks.megabits(min(rates))} to {blocks.megabits(max(rates))}",
                 *[_time(statistics.median(trips)), f"{_time(min(trips))} to {_time(max(trips))}"],
                 *[str(len(own)), str(len(set(zip(rates, trips, strict=True))))],
@@ -115,16 +112,15 @@ def _link(records: Sequence[Record]) -> list[Block]:
         )
     explanation = (
         "Plain TCP between hosts before a launch: the rate of its payload, and the shortest of many small messages "
-        f"there and back. A full segment has {PAYLOAD_BYTES} bytes of payload in {WIRE_BYTES} on Ethernet, so a link "
-        f"of 100 Mbit/s carries {100 * PAYLOAD_BYTES / WIRE_BYTES:.1f} Mbit/s of it at most. Medians over launches, "
-        "with the least and the most. What was sent over it is in the section on exchange."
+        f"there and back. A link of 100 Mbit/s carries {100 * PAYLOAD_BYTES / WIRE_BYTES:.1f} Mbit/s of payload at "
+        f"most ({PAYLOAD_BYTES} bytes in {WIRE_BYTES} of a full segment on Ethernet). Medians, least and most are over "
+        "launches."
     )
     columns = ["hosts", "asked for", "Mbit/s, median", "range", "round trip, median", "range", "launches", "measured"]
     return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(1,))]
 
 
-def _skew(found: Sequence[Skew], names: Mapping[str, str]) -> list[Block]:
-    """How far the hosts' windows are apart, and who came last."""
+def _skew(found: Sequence[Skew], names: Mapping[str, str]) -> list[blocks.Block]:
     heading = blocks.heading("Skew between hosts, and who waited for whom", level=2)
     if not found:
         return [heading, blocks.text("No launch over several hosts tells when each of its ranks started its windows.")]
@@ -139,11 +135,10 @@ def _skew(found: Sequence[Skew], names: Mapping[str, str]) -> list[Block]:
         known = [strategy, str(workers), names[regime], str(len(own)), f"{windows:,}"]
         rows.append([*known, skew_in_words(own), started, finished])
     explanation = (
-        "When each rank started its clocked windows, by one clock: each host's was asked before the launch how far it "
-        "is ahead, by many round trips, of which the shortest counts; that is wrong by at most half of it (Cristian, "
-        "1989). The skew of a window is how much later its last rank started than its first; given is the median over "
-        "windows, then over n launches, and no number where it is below both clocks' uncertainty. How far real clocks "
-        "drift apart during a launch isn't known."
+        "The skew of a window is how much later its last rank started than its first: the median over windows, then "
+        "over n launches, and no number where it is below both clocks' uncertainty. How far each host's clock is ahead "
+        "was asked before the launch, by many round trips, of which the shortest counts: that is wrong by at most half "
+        "of it (Cristian, 1989). How far clocks drift apart during a launch isn't known."
     )
     columns = ["strategy", "workers", "regime", "n", "windows", "skew", "started last", "finished last"]
     return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(0, 2))]
@@ -164,12 +159,6 @@ def _who(last: Sequence[Counter[str]], windows: int) -> str:
     unknown = 1 - counts.total() / windows
     said = [f"{name} {blocks.percent(count / windows)}" for name, count in counts.most_common(1)]
     return ", ".join([*said, *([f"can't tell {blocks.percent(unknown)}"] if unknown > 0 else [])])
-
-
-def _asked(bandwidth: float, delay: float) -> str:
-    words = [] if math.isinf(bandwidth) else [f"{bandwidth / 1e6:g} Mbit/s"]
-    words += [f"{1000 * delay:g} ms delay"] if delay else []
-    return ", ".join(words) or "nothing"
 
 
 def _time(seconds: float) -> str:

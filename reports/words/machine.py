@@ -3,13 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-import pandas as pd
-
 from common.records import manifest
 from common.records.header import Header, Machine
 from common.sessions.folder import variables_in_words
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.material import Material
 from reports.tables.results import Origin
 
@@ -52,12 +49,12 @@ def to_repeat(origin: Origin, records: Sequence[Header]) -> dict[str, str]:
     }
 
 
-def table(told: Mapping[str, str]) -> Block:
+def table(told: Mapping[str, str]) -> blocks.Block:
     """The facts, a row each."""
     return blocks.table(["", ""], [[name, fact] for name, fact in told.items()], [], left=(0, 1), wide={1: 1})
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """What the launches of a comparison ran on, with which versions, settings and order."""
     results = material.results
     records = [*results.records.values()]
@@ -67,9 +64,13 @@ def section(material: Material) -> list[Block]:
     backends: dict[str, set[str]] = {}
     for record in ok:
         backends.setdefault(record.strategy, set()).add(record.backend or "none")
+    order = "no plan: launched one by one"
+    if results.plan is not None:
+        seeds_of_order = sorted(set(results.plan.get("order_seed", ["unknown"])))
+        order = f"shuffled across strategies, seed {', '.join(map(str, seeds_of_order))}"
     carried = (f"{name}: {', '.join(sorted(own))}" for name, own in sorted(backends.items()))
     told = facts(ok) | {
-        "order of the launches": _order(results.plan),
+        "order of the launches": order,
         "schema of the records": distinct(str(record.schema_version) for record in records),
         "seeds": distinct(map(str, seeds)),
         "rows of the datasets, SHA-256": distinct(data),
@@ -82,10 +83,3 @@ def section(material: Material) -> list[Block]:
 def distinct(values: Iterable[str], between: str = "; ") -> str:
     """Each value once, in order."""
     return between.join(dict.fromkeys(filter(None, values))) or blocks.DASH
-
-
-def _order(plan: pd.DataFrame | None) -> str:
-    if plan is None:
-        return "no plan: launched one by one"
-    seeds = ", ".join(str(seed) for seed in sorted(set(plan["order_seed"]))) if "order_seed" in plan else "unknown"
-    return f"shuffled across strategies, seed {seeds}"

@@ -1,40 +1,26 @@
 """What each process holds of the model, and how many times as much as without sharding."""
 
-from collections.abc import Mapping
-
-import pandas as pd
-
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.material import Material
 from reports.tables.memory import MEASURED
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """What the processes hold, and beside it what those hold that don't shard; nothing where no record tells."""
     found = material.memory
     if found.empty:
         return []
     explanation = (
-        "Megabytes of the parameters, their gradients and the optimizer's state in the process that holds most of "
-        "them, and their sum. The peak is how far the largest process's resident memory rose above what it was before "
-        "the data came: it has the data, activations and buffers too. Replicas in one process count as a whole."
+        "Megabytes in the process that holds most. The peak is how far the largest process's resident memory rose "
+        "above what it was before the data came: it has the data, activations and buffers too."
     )
-    if found["reference_n"].notna().any():
+    beside = found[found["reference_n"].notna()]
+    if len(beside):
         explanation += " Sharding is often said to save over 60 %, so to have a factor below 0.40."
     state = found["optimizer_state"].dropna()
     if len(state) and not state.any():
-        explanation += (
-            " Plain SGD without momentum keeps no state between steps: the optimizer has nothing here that could be "
-            "sharded."
-        )
-    heading = blocks.heading("What each process holds", level=2)
-    return [heading, blocks.text(explanation), _table(found, material.names)]
-
-
-def _table(found: pd.DataFrame, names: Mapping[str, str]) -> Block:
+        explanation += " Plain SGD without momentum keeps no state between steps that could be sharded."
     measured = [name for name in MEASURED if name != "device_peak" or found["device_peak"].notna().any()]
-    beside = found[found["reference_n"].notna()]
     ratios = [] if beside.empty else ["held_factor", "peak_factor"]
     rows = [
         [
@@ -42,7 +28,7 @@ def _table(found: pd.DataFrame, names: Mapping[str, str]) -> Block:
             *[blocks.megabytes(row[name]) for name in measured],
             *[blocks.ratio(row[name]) for name in ratios],
         ]
-        for row in found.assign(name=found["regime"].map(names))
+        for row in found.assign(name=found["regime"].map(material.names))
         .sort_values(["strategy", "name", "workers"])
         .to_dict("records")
     ]
@@ -53,4 +39,5 @@ def _table(found: pd.DataFrame, names: Mapping[str, str]) -> Block:
         "with as many workers."
         for reference, group in beside.groupby("reference")
     ]
-    return blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 2))
+    table = blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 2))
+    return [blocks.heading("What each process holds", level=2), blocks.text(explanation), table]

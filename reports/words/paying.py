@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from reports import blocks
-from reports.blocks import DASH, Block
+from reports.blocks import DASH, MINUS, Block
 from reports.tables.material import Material
 from reports.tables.pairs import CAN_NOT_TELL, NO_ROUND, TOO_FEW
 from reports.tables.paying import PAYS, SURELY_DOES_NOT, SURELY_PAYS, Paying, table
 
-_MINUS = "\N{MINUS SIGN}"
 _SOURCE = (
     "Ben-Nun & Hoefler, \u201cDemystifying Parallel and Distributed Deep Learning\u201d, ACM Computing Surveys 52 (4), "
     "2019, section 5"
@@ -25,6 +24,20 @@ _VERDICTS = {
 """What is said of so many rows with each verdict."""
 
 
+_DEFINITIONS = [
+    "Ratio: how many times as long an epoch takes with one worker of the base, the median over pairs of launches "
+    "of the same round. It surely pays where the whole interval is above 1, and surely doesn't where it is below. "
+    "Each interval covers its median in 95 % of experiments by itself: of many rows some may be wrong.",
+    "Contention c: T_comp(R), the step without exchange, over T_comp(1), the base's step. It has all that makes a "
+    "worker's computing slower than the base's; the formula assumes 1.",
+    f"T_sync: T_step {MINUS} T_comp(R) within rounds, the exposed communication.",
+    f"By the formula: whether T_sync / T_comp(R) < R {MINUS} 1. With contention: whether it is less than "
+    f"R / c {MINUS} 1. Where only that agrees with what was measured, contention explains the difference.",
+    f"Would pay from: B T_sync / (T_comp(1) (R {MINUS} c)) rows per worker, an extrapolation that takes T_comp to "
+    "be proportional to the rows, and contention and T_sync to stay. \u201cNone\u201d: contention is R or more.",
+]
+
+
 def section(material: Material) -> list[Block]:
     """Definitions, then a sentence and a table for each regime; nothing without any cell that might pay."""
     records = material.results.records
@@ -32,39 +45,17 @@ def section(material: Material) -> list[Block]:
     if not told:
         return []
     parts = [blocks.heading("When does synchronous SGD pay?", level=2)]
-    parts += [blocks.text(_about()), blocks.items(_definitions())]
+    about = (
+        "Tutorials reckon with T_epoch = N / (R B) (T_comp + T_sync): R workers share the N rows of an epoch, each "
+        "with B of them in a step, for which it computes for T_comp and synchronises for T_sync. One worker takes "
+        f"N / B T_comp, so R workers would pay where T_sync / T_comp < R {MINUS} 1. The step that this divides is that "
+        f"of {_SOURCE}. Here both epochs are measured, under weak scaling, and T_comp for R workers and for one."
+    )
+    parts += [blocks.text(about), blocks.items(_DEFINITIONS)]
     for regime, rows in told.items():
         parts += [blocks.heading(material.names[regime], level=3)] if len(told) > 1 else []
         parts += [blocks.text(_counted(rows)), _table(rows)]
     return parts
-
-
-def _about() -> str:
-    return (
-        "Tutorials reckon with T_epoch = N / (R B) (T_comp + T_sync): R workers share the N rows of an epoch, each "
-        "with B of them in a step, for which it computes for T_comp and synchronises for T_sync. One worker takes "
-        f"N / B T_comp, so R workers pay where T_sync / T_comp < R {_MINUS} 1, if T_comp is the same for R workers as "
-        f"for one. The data-parallel step that it divides is that of {_SOURCE}. Here both epochs are measured, under "
-        "weak scaling, and so is T_comp, for R workers and for one."
-    )
-
-
-def _definitions() -> list[str]:
-    return [
-        "Ratio: how many times as long an epoch takes with one worker of the base as with R workers, the median over "
-        "pairs of launches of the same round. It surely pays where the whole interval is above 1, and surely doesn't "
-        "where it is below. Each interval covers its median in 95 % of experiments by itself: of many rows some may be "
-        "wrong.",
-        "Contention c: T_comp(R), the step without exchange, over T_comp(1), the base's step, the median over rounds. "
-        "It has all that makes a worker's computing slower than the base's: shared caches, memory and clock rate, and "
-        "machinery of distribution's own. The formula assumes 1.",
-        f"T_sync: T_step {_MINUS} T_comp(R) within rounds, the exposed communication, in the section on exchange.",
-        f"By the formula: whether T_sync / T_comp(R) < R {_MINUS} 1. With contention: whether it is less than "
-        f"R / c {_MINUS} 1. Where only that agrees with what was measured, contention explains the difference.",
-        f"Would pay from: B T_sync / (T_comp(1) (R {_MINUS} c)) rows per worker. This is an extrapolation: it takes "
-        "T_comp to be proportional to the rows, and contention and T_sync to stay as they are. \u201cNone\u201d: "
-        "contention is R or more, so no batch is large enough.",
-    ]
 
 
 def _counted(rows: Sequence[Paying]) -> str:

@@ -7,11 +7,12 @@ from scipy.stats import binomtest
 
 from common.records.prediction import Predicted, Predictions, Scores
 from reports import blocks
-from reports.blocks import Block
 from reports.charts import prediction as charts
 
+_PARTS = ("computing", "straggling", "exchange", "rest")
 
-def headline(predictions: Predictions) -> Block:
+
+def headline(predictions: Predictions) -> blocks.Block:
     """The answer in one sentence."""
     if scores := predictions.scores or predictions.oversubscribed_scores:
         where = "had a core of its own" if predictions.scores else "shared cores"
@@ -32,7 +33,7 @@ def headline(predictions: Predictions) -> Block:
     )
 
 
-def answers(predictions: Predictions) -> list[Block]:
+def answers(predictions: Predictions) -> list[blocks.Block]:
     """A row for each strategy and number of workers, and the figure."""
     lines = [
         [
@@ -41,8 +42,8 @@ def answers(predictions: Predictions) -> list[Block]:
             blocks.with_interval(*(1e3 * value for value in (each.seconds, each.low_95, each.high_95)), blocks.number),
             f"{each.samples_per_second:,.0f}",
             blocks.percent(each.efficiency),
-            *(blocks.milliseconds(seconds) for seconds in _parts(each)),
-            blocks.DASH if each.bandwidth_for_90 is None else _bits(each.bandwidth_for_90),
+            *(blocks.milliseconds(getattr(each, f"{part}_seconds")) for part in _PARTS),
+            blocks.DASH if each.bandwidth_for_90 is None else blocks.bandwidth(each.bandwidth_for_90),
             "all tried" if each.half_efficiency_workers is None else f"{each.half_efficiency_workers:,}",
         ]
         for each in predictions.predicted
@@ -68,19 +69,10 @@ def answers(predictions: Predictions) -> list[Block]:
     return [blocks.heading("What a step would take"), table, figure]
 
 
-def _parts(each: Predicted) -> tuple[float, ...]:
-    return each.computing_seconds, each.straggling_seconds, each.exchange_seconds, each.rest_seconds
-
-
-def _bits(bits_per_second: float) -> str:
-    unit, name = (1e9, "Gbit/s") if bits_per_second >= 1e9 else (1e6, "Mbit/s")
-    return f"{blocks.number(bits_per_second / unit)} {name}"
-
-
-def verification(predictions: Predictions) -> list[Block]:
+def verification(predictions: Predictions) -> list[blocks.Block]:
     """The scores, beside baselines and the noise floor, and every configuration that was held out."""
     scored = {"a core for each worker": predictions.scores, "workers share cores": predictions.oversubscribed_scores}
-    parts: list[Block] = [blocks.heading("Predictions held to launches")]
+    parts: list[blocks.Block] = [blocks.heading("Predictions held to launches")]
     for title, scores in scored.items():
         if scores:
             parts += [blocks.heading(blocks.capitalized(title), 2), _scores(scores)]
@@ -99,7 +91,7 @@ def verification(predictions: Predictions) -> list[Block]:
             each.preset,
             f"{each.rows}",
             blocks.world(each.workers, each.oversubscribed),
-            _link(each),
+            blocks.link(each.bandwidth_bits_per_second, each.latency_seconds),
             blocks.milliseconds(each.seconds),
             blocks.interval(1e3 * each.low_95, 1e3 * each.high_95, blocks.number),
             ", ".join(blocks.milliseconds(seconds) for seconds in each.measured_seconds) or blocks.DASH,
@@ -111,15 +103,7 @@ def verification(predictions: Predictions) -> list[Block]:
     return [*parts, _by_strategy(measured), blocks.table(columns, lines, notes, left=(0, 1, 4))]
 
 
-def _link(each: Predicted) -> str:
-    bits, seconds = each.bandwidth_bits_per_second, each.latency_seconds
-    limits = [_bits(bits)] if bits else []
-    limits += [f"{blocks.milliseconds(seconds)} ms"] if seconds else []
-    return ", ".join(limits) or "as it goes"
-
-
-def _by_strategy(measured: list[Predicted]) -> Block:
-    """How far each strategy's predictions were off, most of all first."""
+def _by_strategy(measured: list[Predicted]) -> blocks.Block:
     errors: dict[str, list[float]] = {}
     for each in measured:
         errors.setdefault(each.strategy, []).append(each.error_of(each.seconds))
@@ -137,7 +121,7 @@ def _by_strategy(measured: list[Predicted]) -> Block:
     return blocks.table(["strategy", "configurations", "median error", "largest", "bias"], lines, [], left=(0,))
 
 
-def _scores(scores: Scores) -> Block:
+def _scores(scores: Scores) -> blocks.Block:
     lines = [["the model", blocks.percent(scores.median_error, 1), blocks.percent(scores.ninth_decile_error, 1)]]
     lines += [
         [each.name, blocks.percent(each.median_error, 1), blocks.percent(each.ninth_decile_error, 1)]
@@ -163,7 +147,7 @@ def _of(count: int, total: int) -> str:
     return f"{count} of {total} ({blocks.percent(count / total)}, {surely})"
 
 
-def assumptions(predictions: Predictions) -> list[Block]:
+def assumptions(predictions: Predictions) -> list[blocks.Block]:
     """What is taken for granted, and what it rests on."""
     sources = blocks.listed([*predictions.sources])
     digest = f"Fitted to {sources}; the models' SHA-256 begins with {predictions.digest[:16]}."

@@ -57,15 +57,15 @@ def not_ranked(ranking: Ranking, regime: str, left_out: Collection[str] = ()) ->
             if reason in (_OTHER_MATHS, _ASYNCHRONOUS):
                 # It's the strategy's own, on whatever hosts.
                 found = found.assign(strategy=summaries.without_hosts(found))
-            many = reason in (OVERSUBSCRIBED, TOO_FEW_ROUNDS) and found["strategy"].nunique() > _MOST_NAMED
+            who = blocks.who(found)
+            if reason in (OVERSUBSCRIBED, TOO_FEW_ROUNDS) and found["strategy"].nunique() > _MOST_NAMED:
+                counts = found.groupby("workers")["strategy"].nunique().items()
+                who = listed(
+                    [f"{n} strateg{'ies' if n > 1 else 'y'} with {blocks.workers(many)}" for many, n in counts]
+                )
             few = f" (n = {blocks.span(found['n'])}, {FEWEST_LAUNCHES} needed)" if reason == TOO_FEW_ROUNDS else ""
-            said.append(f"{_counted(found) if many else blocks.who(found)}, {reason}{few}")
+            said.append(f"{who}, {reason}{few}")
     return f"{'; '.join(said)}." if said else ""
-
-
-def _counted(unranked: pd.DataFrame) -> str:
-    counts = unranked.groupby("workers")["strategy"].nunique().items()
-    return listed([f"{n} strateg{'ies' if n > 1 else 'y'} with {blocks.workers(workers)}" for workers, n in counts])
 
 
 def resolution(ranking: Ranking, regime: str) -> str:
@@ -111,7 +111,6 @@ def section(material: Material) -> list[Block]:
 
 
 def _residuals(family: pd.DataFrame, name: str) -> Block:
-    """The figure of how far each pair's ratio was off its mean in each round."""
     caption = (
         f"Residuals, {_workers(family)}, {name}: how far the ratio of each pair was off its mean in each round, "
         f"{_rounds(family)}. Lines that rise or fall together show a drift that rounds don't take out, a point far "
@@ -123,16 +122,14 @@ def _residuals(family: pd.DataFrame, name: str) -> Block:
 
 def _explanation(margin: float) -> str:
     return (
-        "Rounds are blocks: a machine that slows down slows all launches of a round, so strategies are compared within "
-        "rounds, by the ratio of their samples per second, whose geometric mean over n rounds is given. A family is "
-        "all pairs of strategies that the plan has with one number of workers on the same hosts, with the same maths "
-        "and no more threads than cores; no result decides who is in it. Faster: the paired t test of the ratio's "
-        'logarithm, corrected for the family (Holm, 1979), has p at most 5 %, so that a family has any false "faster" '
-        "with a probability of at most 5 %. The 95 % intervals hold for the whole family at once (Bonferroni's; Dunn, "
-        "1961). Alike: two one-sided t tests (Schuirmann, 1987), at 5 % over the number of comparisons, find a "
-        f"difference of less than {_percent(margin)}, the margin that was set beforehand (--margin). Where neither is "
-        f"shown, the last column says how many rounds would show two equal ones to be alike with {100 * POWER:g} % "
-        "power, by the spread that was measured."
+        "Strategies are compared within rounds, by the ratio of their samples per second: given is its geometric mean "
+        "over n rounds. A family is all pairs that the plan has with one number of workers on the same hosts, with the "
+        "same maths and no more threads than cores; no result decides who is in it. Faster: the paired t test of the "
+        "ratio's logarithm, corrected for the family (Holm, 1979), has p at most 5 %. The 95 % intervals hold for the "
+        "whole family at once (Bonferroni's; Dunn, 1961). Alike: two one-sided t tests (Schuirmann, 1987), at 5 % over "
+        f"the number of comparisons, find a difference of less than {_percent(margin)}, the margin that was set "
+        "beforehand (--margin). Else the last column says how many rounds would show two equal strategies to be alike "
+        f"with {100 * POWER:g} % power."
     )
 
 
@@ -194,5 +191,4 @@ def _rounds(comparisons: pd.DataFrame) -> str:
 def _percent(share: float) -> str:
     """Per cent in two digits, or in whole ones from 10 on."""
     number = 100 * share
-    text = f"{number:,.0f}" if abs(number) >= 10 else f"{number:.2g}"
-    return f"{text} %".replace("-", "\N{MINUS SIGN}")
+    return f"{number:,.0f} %" if number >= 10 else f"{number:.2g} %"

@@ -3,11 +3,10 @@
 from common.sessions import regression
 from common.sessions.regression import Change
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.material import Material
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """What `common.sessions.regression.conclude` wrote into a comparison's folder; nothing where it wrote nothing.
 
     Raises UserError for a damaged file.

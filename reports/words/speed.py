@@ -1,26 +1,23 @@
 """How fast each strategy was: curves over the number of workers, and the table of all times."""
 
-from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
 
 from reports import blocks
-from reports.blocks import Block
 from reports.charts import speed as speed_charts
 from reports.charts import style
 from reports.tables import summaries
 from reports.tables.material import Material
-from reports.words import configurations
 
 
-def curves(material: Material) -> list[Block]:
+def curves(material: Material) -> list[blocks.Block]:
     """The curves of each regime.
 
     Left out are regimes that differ from one before in their batch alone, and have one number of workers of each
     strategy: that is a batch that was tried, and makes no curve.
     """
-    parts: list[Block] = []
+    parts: list[blocks.Block] = []
     drawn: set[str] = set()
     for name in material.regimes:
         shown = summaries.with_exchange(material.cells, name)
@@ -31,12 +28,10 @@ def curves(material: Material) -> list[Block]:
     return parts
 
 
-def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[Block]:
-    """The curves of one regime, whose cells with gradient exchange are `shown`."""
-    title, first = blocks.capitalized(configurations.regime_name(shown)), shown.iloc[0]
-    batch = configurations.batch_in_words(shown)
-    about = f"{blocks.capitalized(batch)}. Options: {first['task']}. Machine: {first['machine']}."
-    parts = [blocks.heading(title, level=2), blocks.text(about)]
+def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[blocks.Block]:
+    regime, first = material.names[name], shown.iloc[0]
+    about = f"{blocks.capitalized(batch_in_words(shown))}. Options: {first['task']}. Machine: {first['machine']}."
+    parts = [blocks.heading(blocks.capitalized(regime), level=2), blocks.text(about)]
     every, shown = shown, summaries.over_fastest_links(shown)
     only = " Of several links the fastest." if len(shown) < len(every) else ""
     if shown["workers"].nunique() == 1:
@@ -45,9 +40,8 @@ def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[Block]:
     points = points[points["strategy"].isin(shown["strategy"])]
     whose = " of a strategy on as many hosts" if shown["placement"].any() else ""
     caption = (
-        f"Throughput, a panel for each strategy, {configurations.regime_name(shown)}. Every mark is one launch, hollow "
-        f"with more threads than cores; lines join the medians{whose}. n = {blocks.span(shown['n'])} launches "
-        f"each.{only}"
+        f"Throughput, a panel for each strategy, {regime}. Every mark is one launch, hollow with more threads than "
+        f"cores; lines join the medians{whose}. n = {blocks.span(shown['n'])} launches each.{only}"
     )
     alt = (
         "A panel for each strategy with its samples per second over the number of workers, the others' in grey. The "
@@ -57,19 +51,28 @@ def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[Block]:
     return [*parts, blocks.figure("curves", draw, caption, alt, stacks=True)]
 
 
-def tables(material: Material) -> list[Block]:
+def tables(material: Material) -> list[blocks.Block]:
     """The table of each regime."""
-    parts: list[Block] = []
+    parts: list[blocks.Block] = []
     for name in material.regimes:
         shown = summaries.with_exchange(material.cells, name)
-        title = f"Speed: {configurations.regime_name(shown)}"
-        parts += [blocks.heading(title, level=2), *_speed_table(shown, material.endings)]
+        parts += [blocks.heading(f"Speed: {material.names[name]}", level=2), _speed_table(shown, material.endings)]
     return parts
 
 
-def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
+def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> blocks.Block:
     """Absolute times first, then what they make of either base; cells without a measurement stand with their ending."""
-    rows = [_speed_row(row) for row in cells.to_dict("records")]
+    rows = [
+        [
+            *[row["strategy"], blocks.world(row["workers"], row["oversubscribed"]), str(row["n"])],
+            blocks.milliseconds(row["seconds"]),
+            blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
+            f"{row['samples_per_second']:,.0f}",
+            *[blocks.ratio(row["speed_up"]), blocks.percent(row["efficiency"]), blocks.ratio(row["own_speed_up"])],
+            *[blocks.number(row["first_step_seconds"]), ""],
+        ]
+        for row in cells.to_dict("records")
+    ]
     first = cells.iloc[0]
     same = (endings["preset"] == first["preset"]) & (endings["scaling"] == first["scaling"]) & endings["for_speed"]
     here = endings[same & endings["task"].isin([first["task"], ""]) & (endings["ending"] != "ok")]
@@ -94,23 +97,13 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> list[Block]:
             "whose end the workers run dry."
         )
     notes += [*blocks.oversubscribed_note(cells["oversubscribed"]), *blocks.few_note(cells["n"], "launches")]
-    return [blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))]
+    return blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))
 
 
-def _speed_row(row: Mapping[str, object]) -> list[str]:
-    return [
-        row["strategy"],
-        blocks.world(row["workers"], row["oversubscribed"]),
-        str(row["n"]),
-        blocks.milliseconds(row["seconds"]),
-        blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
-        f"{row['samples_per_second']:,.0f}",
-        blocks.ratio(row["speed_up"]),
-        blocks.percent(row["efficiency"]),
-        blocks.ratio(row["own_speed_up"]),
-        blocks.number(row["first_step_seconds"]),
-        "",
-    ]
+def batch_in_words(cells: pd.DataFrame) -> str:
+    """The batch of the cells of one regime, and whose it is."""
+    batch, is_weak = cells["batch"].iloc[0], cells["scaling"].iloc[0] == "weak"
+    return f"{batch} rows per step for each worker" if is_weak else f"{batch} rows per step, shared by all workers"
 
 
 def _base_notes(cells: pd.DataFrame) -> list[str]:

@@ -1,11 +1,10 @@
 """What each strategy is, and which lines of its script distribute."""
 
 from reports import blocks
-from reports.blocks import Block
 from reports.tables.material import Material
 
 
-def section(material: Material) -> list[Block]:
+def section(material: Material) -> list[blocks.Block]:
     """A row for each strategy that was measured; nothing where none was."""
     rows = []
     for strategy, launches in material.launches.groupby("bare_strategy"):

@@ -60,7 +60,7 @@ def test_what_a_checkpoint_costs_is_how_much_longer_training_stands_still_for_it
         [], recovery_rows.rows(recovery_rows.suffered(folder, read_records(folder, Record))), [row], {}
     )
     [_, costs, _] = [each for each in content["blocks"] if each["kind"] == "table"]
-    assert costs["rows"] == [["amber_ring", "4.00", "3.69", "1"]]
+    assert costs["rows"] == [["amber_ring", "4.00", "3.7 %", "1"]]
     assert recovery_rows.saving([dataclasses.replace(launch, record=structs.replace(plain, windows=[]))]) == []
 
 

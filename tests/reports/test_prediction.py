@@ -74,7 +74,7 @@ def test_each_strategy_has_its_errors_and_each_configuration_its_link(held):
     _, by_strategy, listed = blocks_of(prediction.compose(changed)[0], "table")
     assert by_strategy["rows"][0] == ["torch_ddp", "1", "50.0 %", "50.0 %", "\N{MINUS SIGN}50.0 %"]
     assert len(by_strategy["rows"]) == 3
-    assert [row[4] for row in listed["rows"]] == ["2.00 ms", "25.0 Mbit/s, 10.0 ms", "as it goes"]
+    assert [row[4] for row in listed["rows"]] == ["2 ms delay", "25 Mbit/s, 10 ms delay", "no limit"]
 
 
 def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):

@@ -13,8 +13,9 @@ from common.records.files import to_json
 from common.records.training import Record
 from reports.tables import summaries
 from reports.tables.columns import COLUMNS
+from reports.tables.material import regime_names
 from reports.tables.results import read_results
-from reports.words import configurations, endings
+from reports.words import endings, speed
 from reports.words.cautions import cautions
 from tests.changes import changed
 from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
@@ -489,12 +490,11 @@ def test_virtual_hosts_and_real_ones_are_never_of_one_regime():
 
 
 def test_a_regime_of_virtual_hosts_says_so():
-    virtual, real = (summaries.cells(summaries.launches(named(record))) for record in (over_hosts(), make_record()))
-    assert configurations.regime_name(virtual) == "digits, weak scaling, virtual hosts"
-    assert configurations.regime_name(real) == "digits, weak scaling"
+    found = summaries.cells(summaries.launches(named(over_hosts(), make_record())))
+    assert {*regime_names(found).values()} == {"digits weak, virtual hosts", "digits weak"}
 
 
-def test_a_regime_is_named_in_words_with_a_batch_that_is_not_its_presets():
+def test_the_batch_of_a_regime_is_said_with_whose_it_is():
     usual, small = (
         summaries.cells(summaries.launches(named(each)))
         for each in (
@@ -502,11 +502,8 @@ def test_a_regime_is_named_in_words_with_a_batch_that_is_not_its_presets():
             clocked("amber_ring", 300, 25, batch=16, scaling="strong"),
         )
     )
-    assert configurations.regime_name(usual) == "digits, weak scaling"
-    assert configurations.regime_name(small) == "digits, strong scaling, 16 rows"
-    assert configurations.regime_name(usual.assign(preset="unknown")) == "unknown, weak scaling"
-    assert configurations.batch_in_words(usual) == "64 rows per step for each worker"
-    assert configurations.batch_in_words(small) == "16 rows per step, shared by all workers"
+    assert speed.batch_in_words(usual) == "64 rows per step for each worker"
+    assert speed.batch_in_words(small) == "16 rows per step, shared by all workers"
 
 
 def test_a_regime_has_its_own_rows_with_exchange():

@@ -85,7 +85,7 @@ def rows(blocks: list[dict]) -> list[dict[str, str]]:
 
 
 def times(blocks: list[dict]) -> list[str]:
-    """What the step shows, what its exchange takes alone, what is left over and under way, and which that is."""
+    """What the step shows, its exchange alone, what is left over, n, what is under way, and which that is."""
     [row] = rows(blocks)
     return [*row.values()][5:]
 
@@ -100,8 +100,8 @@ def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
     blocks = section(steps(1.9), replays(1.2))
     assert [rows(blocks)[0][name] for name in ("strategy", "workers")] == ["amber_ring", "2"]
     assert times(blocks) == [
-        *["1.93 (n = 6)\n1.90 to 1.95", "1.20 (n = 6)\n1.20 to 1.20", "0.725 (n = 6)\n0.700 to 0.750"],
-        *[DASH, "contention"],
+        *["1.93\n(1.90 to 1.95)", "1.20\n(1.20 to 1.20)", "0.725\n(0.700 to 0.750)"],
+        *["6", DASH, "contention"],
     ]
 
 
@@ -110,8 +110,8 @@ def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
     [row] = table(steps(1.2), sent)
     assert (row.verdict, {*row.messages}) == ("overlap", {3})
     assert times(section(steps(1.2), sent))[2:] == [
-        f"{MINUS}0.775 (n = 6)\n{MINUS}0.800 to {MINUS}0.750",
-        *(DASH, "overlap"),
+        f"{MINUS}0.775\n({MINUS}0.800 to {MINUS}0.750)",
+        *("6", DASH, "overlap"),
     ]
 
 
@@ -121,7 +121,7 @@ def test_an_interval_around_zero_can_not_tell():
 
 def test_below_six_rounds_nothing_is_sure_however_large_it_is():
     blocks = section(steps(9.0, 5), traced(1.1, (9.9,), 5))
-    assert times(blocks) == ["9.02 (n = 5)", "1.10 (n = 5)", "7.92 (n = 5)", "9.90 (n = 1)", "too few rounds"]
+    assert times(blocks) == ["9.02", "1.10", "7.92", "5", "9.90 (n = 1)", "too few rounds"]
     assert "No interval is given for fewer than 6 rounds or launches." in blocks[-1]["notes"]
 
 
@@ -129,7 +129,7 @@ def test_a_step_that_was_not_measured_without_exchange_leaves_nothing_to_tell():
     records, sent = steps(1.9, alone=False), replays(1.2)
     [row] = table(records, sent)
     assert (row.verdict, row.exposed, row.leftover) == ("no shared round", None, None)
-    assert times(section(records, sent)) == [DASH, "1.20 (n = 6)\n1.20 to 1.20", DASH, DASH, "no shared round"]
+    assert times(section(records, sent)) == [DASH, "1.20\n(1.20 to 1.20)", DASH, "6", DASH, "no shared round"]
 
 
 def test_a_replay_is_set_against_the_step_of_its_own_round():

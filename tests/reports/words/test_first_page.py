@@ -62,10 +62,10 @@ def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_overs
 
 
 def test_how_many_cautions_there_are_is_said(tmp_path):
-    few = page(tmp_path, make_record("amber_ring", 2))["How sure"]
-    assert few[2].endswith("2 more things make some numbers less certain: see \u201cCautions\u201d.")
-    both = page(tmp_path, make_record("amber_ring", 4))["How sure"]
-    assert "3 more things make some numbers" in both[2]
+    short = page(tmp_path, make_record("amber_ring", 2))["How sure"]
+    assert short[2].endswith("1 more thing makes some numbers less certain: see \u201cCautions\u201d.")
+    both = page(tmp_path, make_record("amber_ring", 2, git_commit="0123+changes"))["How sure"]
+    assert "2 more things make some numbers" in both[2]
 
 
 def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):

@@ -44,7 +44,7 @@ def test_the_section_shows_the_megabytes_of_every_cell_in_the_order_of_the_strat
         holding("cobalt_replicas", process(8, 4, peak=456)), holding("amber_ring", process(1, 2, peak=3_000_000))
     )
     assert [block["kind"] for block in found] == ["heading", "text", "table"]
-    assert found[1]["text"].startswith("Megabytes of the parameters")
+    assert found[1]["text"].startswith("Megabytes in the process that holds most")
     assert found[-1]["rows"] == [
         ["amber_ring", "2", "digits weak", "1", "1.00", "1.00", "2.00", "4.00", "3,000,000"],
         ["cobalt_replicas", "2", "digits weak", "1", "8.00", "8.00", "4.00", "20.0", "456"],
