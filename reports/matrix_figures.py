@@ -6,7 +6,6 @@ from pathlib import Path
 
 import matplotlib
 import tyro
-from matplotlib.ticker import NullLocator
 
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
@@ -41,13 +40,9 @@ def products(rows: Sequence[Row]) -> bytes:
             points = [_point(row, 2 ** looks[name].shift) for row in own]
             layout.draw_points(axes, name, points, looks[name])
         sizes = sorted({row.size for row in rows})
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xticks(sizes, [str(size) for size in sizes])
-        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set(yscale="log", title="C = A B: milliseconds of one product")
         layout.plain_log_axis(axes)
-        axes.set_xlabel("rows and columns of the matrices")
-        axes.set_title("C = A B: milliseconds of one product")
+        layout.measured_places(axes, {size: str(size) for size in sizes}, "rows and columns of the matrices")
         return svg.svg(figure)
 
 

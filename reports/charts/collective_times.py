@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import matplotlib
 import numpy as np
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from common.records.collective_rows import CaseFit, Row
 from reports import blocks
@@ -42,15 +41,13 @@ def times(rows: Sequence[Row], fits: Sequence[CaseFit], looks: Mapping[str, styl
                 [line] = axes.plot(places, seconds, color=color, linewidth=0.7, linestyle=_DOTS, zorder=2.5)
                 svg.mark(line, [each.case.library])
         title = "microseconds from the last rank's arrival to the last result"
-        axes.set(xscale="log", yscale="log", title=title, xlabel="size in bytes, as nccl-tests counts it")
+        axes.set(yscale="log", title=title)
         layout.plain_log_axis(axes)
         svg.panel(axes, title)
-        # The sizes that were measured, of many some.
-        shown = sizes[:: math.ceil(len(sizes) / _MOST_TICKS)]
-        axes.set_xticks(shown, [in_words(size) for size in shown], fontsize=6.2)
-        axes.xaxis.set_minor_locator(NullLocator())
-        margin = max((sizes[-1] / sizes[0]) ** 0.03, 1.2)
-        axes.set_xlim(sizes[0] / margin, sizes[-1] * margin)
+        # Of many sizes some are named.
+        every = math.ceil(len(sizes) / _MOST_TICKS)
+        words = {size: "" if place % every else in_words(size) for place, size in enumerate(sizes)}
+        layout.measured_places(axes, words, "size in bytes, as nccl-tests counts it")
         return svg.svg(figure)
 
 

@@ -179,6 +179,17 @@ def plain_log_axis(axes: Axes) -> None:
         axes.set_ylim(middle / 2, middle * 2)
 
 
+def measured_places(axes: Axes, words: Mapping[float, str], label: str) -> None:
+    """A logarithmic axis from left to right, with ticks at the places that were measured and what is said there."""
+    places = sorted(words)
+    margin = max((places[-1] / places[0]) ** 0.05, 1.2)
+    axes.set_xscale("log")
+    axes.set_xticks(places, [words[place] for place in places], fontsize=6.2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(places[0] / margin, places[-1] * margin)
+    axes.set_xlabel(label)
+
+
 def short(value: float) -> str:
     """A number as it stands at a tick: thousands as `1 k`."""
     if value >= 1e6:

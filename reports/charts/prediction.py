@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
 
 from common.records.prediction import Predicted
 from reports import blocks
@@ -43,10 +42,7 @@ def scaling_out(predicted: Sequence[Predicted], width: float = style.WIDTH) -> b
                 _draw_strategy(axes, own, look, title, measure)
             axes.set_title(title)
             svg.panel(axes, title)
-            axes.set_xscale("log")
-            axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.set_xlabel("workers")
+            layout.measured_places(axes, {size: f"{size:,}" for size in sizes}, "workers")
         for axes in panels[:2]:
             axes.set_yscale("log")
             layout.plain_log_axis(axes)

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from reports import blocks
 from reports.blocks import DAGGER
@@ -22,7 +22,6 @@ from reports.tables.summaries import oversubscribed_worlds
 _ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
 _LETTER = 1.27  # The width of a letter of a row's name, in millimetres.
 _LONGEST_NAME = 26  # Characters of a row's name where panels stand below one another.
-_MARGIN = 0.25  # Octaves of workers left free on either side of a plot.
 _PANEL_HEIGHT, _PANELS_BESIDE = 20.0, 5  # Millimetres; small panels in a row.
 _TITLE_LINE, _LONGEST_TITLE = 2.9, 26  # Millimetres of a line, and the characters of one above a small panel.
 
@@ -200,13 +199,15 @@ def curves(
         )
         ideals = (cells["workers"] * cells["base_samples_per_second"]).dropna()
         highest = max([launches["samples_per_second"].max(), *ideals])
+        over = oversubscribed_worlds(cells)
+        counts = {count: f"{count}{DAGGER}" if count in over else str(count) for count in cells["workers"].unique()}
         others = [cell[["workers", "samples_per_second"]].to_numpy() for _, cell in cells.groupby("strategy")]
         for place, (axes, name, title) in enumerate(zip(panels, names, titles, strict=True)):
             axes.add_collection(LineCollection(others, colors=style.GREY, linewidths=0.5, zorder=1))
             _draw_curve(axes, cells[cells["strategy"] == name], launches[launches["strategy"] == name], looks[name])
             svg.button(axes.set_title(title, fontsize=6.2, color=looks[name].color, pad=2), name)
             svg.panel(axes, f"{name}: samples per second of all workers, by workers")
-            _workers_axis(axes, cells)
+            layout.measured_places(axes, counts, "")
             axes.set_yscale("log")
             axes.set_ylim(0.8 * launches["samples_per_second"].min(), 1.3 * highest)
             layout.plain_log_axis(axes)
@@ -231,12 +232,3 @@ def _draw_curve(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: s
     known = ordered.dropna(subset=["base_samples_per_second"])
     ideal = known["workers"] * known["base_samples_per_second"]
     axes.plot(known["workers"], ideal, color=style.INK, linewidth=0.9, linestyle=DOTS)
-
-
-def _workers_axis(axes: Axes, cells: pd.DataFrame) -> None:
-    workers = sorted(cells["workers"].unique())
-    over = oversubscribed_worlds(cells)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(workers, [f"{count}{DAGGER}" if count in over else str(count) for count in workers])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(workers[0] * 2**-_MARGIN, workers[-1] * 2**_MARGIN)

@@ -7,7 +7,6 @@ import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import NullLocator
 
 from reports import blocks
 from reports.charts import layout, style, svg
@@ -37,6 +36,7 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
     groups, is_wide = _groups(cells), width > style.NARROW
     heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
     handles = _legend(cells, looks)
+    megabits = {each / 1e6: layout.short(float(f"{each / 1e6:.2g}")) for each in cells["bandwidth_bits_per_second"]}
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
             2 * len(groups), heights, left=13, between=7, under=10, handles=handles, note=note, width=width
@@ -55,9 +55,8 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
                 axes.set_yscale("log")
                 axes.set_ylim(*limits)
                 layout.plain_log_axis(axes)
-                _bandwidth_axis(axes, cells)
+                layout.measured_places(axes, megabits, "Mbit/s from host to host")
                 axes.tick_params(labelleft=not (place and is_wide))
-                axes.set_xlabel("Mbit/s from host to host")
         return svg.svg(figure)
 
 
@@ -123,17 +122,6 @@ def _draw_bounds(axes: Axes, cells: pd.DataFrame, measure: str, looks: Mapping[s
         bound = cells.drop_duplicates("bandwidth_bits_per_second").sort_values("bandwidth_bits_per_second")
         x, y = bound["bandwidth_bits_per_second"] / 1e6, bound["bound_milliseconds"]
         axes.plot(x, y, color=style.INK, linewidth=1.0, linestyle=DOTS, zorder=2.8)
-
-
-def _bandwidth_axis(axes: Axes, cells: pd.DataFrame) -> None:
-    """The bandwidths that were measured, each at its place on a logarithmic axis."""
-    bandwidths = sorted(cells["bandwidth_bits_per_second"].unique())
-    axes.set_xscale("log")
-    words = [layout.short(float(f"{each / 1e6:.2g}")) for each in bandwidths]
-    axes.set_xticks([each / 1e6 for each in bandwidths], words, fontsize=6.2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    margin = (bandwidths[-1] / bandwidths[0]) ** 0.05
-    axes.set_xlim(bandwidths[0] / 1e6 / margin, bandwidths[-1] / 1e6 * margin)
 
 
 def _legend(cells: pd.DataFrame, looks: Mapping[str, Style]) -> list[layout.Handle]:
