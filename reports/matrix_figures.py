@@ -30,8 +30,11 @@ def products(rows: Sequence[Row]) -> bytes:
     looks = style.styles({name: own[0].colors if own[0].workers > 1 else () for name, own in groups.items()})
     handles: list[layout.Handle] = []
     for name, own in groups.items():
+        first, dagger = own[0], " \N{DAGGER}" * any(row.oversubscribed for row in own)
+        fitted = matrix_rows.exponent(own) if first.workers == 1 else None
+        way = first.title + (f", {first.workers} workers" if first.workers > 1 else "") + dagger
         handles.append(layout.line_handle(name, looks[name]))
-        handles[-1].set_label(_label(own))
+        handles[-1].set_label(style.literal(way) + (f":\nsize^{fitted.value.value:.2f}" if fitted else ""))
     handles += layout.mark_handles(any(row.seconds.low is not None for row in rows), oversubscribed=False)
     with matplotlib.rc_context(style.SETTINGS):
         figure, [axes] = layout.panels(1, [_PANEL_HEIGHT], left=13, between=0, handles=handles)
@@ -44,15 +47,6 @@ def products(rows: Sequence[Row]) -> bytes:
         layout.plain_log_axis(axes)
         layout.measured_places(axes, {size: str(size) for size in sizes}, "rows and columns of the matrices")
         return svg.svg(figure)
-
-
-def _label(own: Sequence[Row]) -> str:
-    first = own[0]
-    name = first.title + (f", {first.workers} workers" if first.workers > 1 else "")
-    if any(row.oversubscribed for row in own):
-        name += " \N{DAGGER}"
-    fitted = matrix_rows.exponent(own) if first.workers == 1 else None
-    return style.literal(name) + (f":\nsize^{fitted.value.value:.2f}" if fitted else "")
 
 
 def _point(row: Row, aside: float) -> layout.Point:

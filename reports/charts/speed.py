@@ -35,7 +35,7 @@ def headline(
     Every launch is a faint mark, the median a large one with its interval and its number. Each panel ends at N times
     the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
     """
-    launches, note = _thinned(launches)
+    launches, note = layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
     names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
     is_wide, measured = width > style.NARROW, cells.dropna(subset=["base"]).sort_values("base_samples_per_second")
     bases = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
@@ -92,10 +92,6 @@ def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
     order = [count for count in counts if count not in over] + [count for count in counts if count in over]
     rates = cells.pivot_table(index="strategy", columns="workers", values="samples_per_second")[order]
     return rates.sort_values([*rates.columns], ascending=False, na_position="last").index.tolist()
-
-
-def _thinned(launches: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    return layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
 
 
 def _interval(cell: Mapping[str, object]) -> tuple[float, float]:
@@ -174,7 +170,7 @@ def curves(
 
     `cells` and `launches` as in `headline`.
     """
-    launches, note = _thinned(launches)
+    launches, note = layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
     names = in_order_of_speed(cells)
     rows = math.ceil(len(names) / int(_PANELS_BESIDE * width / style.WIDTH))
     columns = math.ceil(len(names) / rows)

@@ -28,11 +28,16 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
         title = block["text"] if block["kind"] == "heading" else title
         parts.append(_written(block, position, title, images))
     script = _beside("page.js")
+    # The browser may run this script alone, and show what is in the page.
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy(script)}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <link rel="icon" href="data:,">
@@ -54,12 +59,6 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 </body>
 </html>
 """.encode()
-
-
-def _policy(script: str) -> str:
-    """What the browser may do with the page: run this script, by its digest, and show what is in it."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
 def _font(images: Mapping[str, bytes]) -> str:

@@ -1,27 +1,13 @@
-"""Every number of the report as pandas tables, and as CSV files beside it."""
+"""Every number of the report as CSV files beside it."""
 
 import json
-import warnings
 from pathlib import Path
 
 import pandas as pd
 
 from common.files import write_atomically
-from common.records import manifest
 from reports.tables import columns
 from reports.tables.material import Material
-from reports.tables.results import read_results
-
-
-def load(folder: str | Path) -> Material:
-    """The tables of the records in `folder`, as the report on them has them.
-
-    Runs the oracle for the deviations, which takes seconds. Raises UserError where `folder` can't be reported on.
-    """
-    results = read_results(Path(folder))
-    for sentence in manifest.in_words(results.origin.differences):
-        warnings.warn(sentence, stacklevel=3)
-    return Material(results)
 
 
 def folder_beside(document: Path) -> Path:

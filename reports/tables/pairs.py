@@ -82,19 +82,11 @@ def side(found: Interval | None, middle: float, words: tuple[str, str]) -> str:
 
 
 def _rows(matched: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """One row for each group of pairs that have the same `keys`."""
-    return pd.DataFrame([_factor(group) for _, group in matched.groupby(keys)], columns=_COLUMNS)
-
-
-def _factor(group: pd.DataFrame) -> dict[str, object]:
-    """`group` are the pairs of one row: a launch of the first strategy (`_first`) and one of the second."""
-    factor, low, high, count = median(group["seconds"] / group["seconds_first"])
-    first = group.iloc[0]
-    return {
-        **{"regime": first["regime"], "workers": first["workers"], "pairs": count, "factor": factor},
-        **{"first": first["strategy_first"], "second": first["strategy"]},
-        "first_seconds": group["seconds_first"].median(),
-        "second_seconds": group["seconds"].median(),
-        "low": low,
-        "high": high,
-    }
+    """One row for each group of pairs with the same `keys`: a launch of the first strategy (`_first`) and another."""
+    rows = []
+    for _, group in matched.groupby(keys):
+        factor, low, high, count = median(group["seconds"] / group["seconds_first"])
+        first, times = group.iloc[0], (group["seconds_first"].median(), group["seconds"].median())
+        names = (first["regime"], first["strategy_first"], first["strategy"], first["workers"])
+        rows.append((*names, count, *times, factor, low, high))
+    return pd.DataFrame(rows, columns=_COLUMNS)

@@ -84,7 +84,7 @@ def regimes(launch_table: pd.DataFrame) -> list[str]:
     order = {}
     for name, group in launch_table[launch_table["exchange"]].groupby("regime"):
         first = group.iloc[0]
-        is_own = first["batch"] == batch_of(first["preset"])
+        is_own = first["batch"] == PRESETS[first["preset"]].batch
         order[name] = (first["scaling"] != "weak", not is_own, -group["workers"].nunique(), -len(group), name)
     return sorted(order, key=order.__getitem__)
 
@@ -92,11 +92,6 @@ def regimes(launch_table: pd.DataFrame) -> list[str]:
 def with_exchange(table: pd.DataFrame, regime: str) -> pd.DataFrame:
     """The rows of one regime, of `cells` or `launches`, with exchange."""
     return table[(table["regime"] == regime) & table["exchange"]]
-
-
-def batch_of(preset: str) -> int | None:
-    """The batch of a preset; None of one that this version doesn't know."""
-    return PRESETS[preset].batch if preset in PRESETS else None
 
 
 def without_hosts(table: pd.DataFrame) -> pd.Series:

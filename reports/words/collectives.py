@@ -159,25 +159,20 @@ def fits_section(fits: Sequence[CaseFit], rows: Sequence[Row]) -> list[Block]:
     first_rows = {row.case: row for row in sorted(rows, key=lambda row: row.oversubscribed)}
     for place, own in grouped(fits, lambda each: each.case.world).items():
         named = [(each, first_rows[each.case]) for each in sorted(own, key=lambda each: each.case.library)]
-        lines = [line for each, row in named for line in _pieces(each, _named(row))]
+        lines = []
+        for each, row in named:
+            found = each.fit
+            starts = [f"{found.pieces[0].from_bytes:,}"]
+            starts += [_estimate(point, 1) for point in found.breakpoints]
+            residual = blocks.percent(max(map(abs, found.residuals)), 1)
+            for start, piece in zip(starts, found.pieces, strict=True):
+                alpha, beta = _estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-6)
+                known = [_named(row), each.case.collective, start, f"{piece.to_bytes:,}"]
+                lines.append([*known, alpha, beta, str(found.launches), residual])
         notes = blocks.oversubscribed_note(row.oversubscribed for _, row in named)
         table = blocks.table([*columns, "largest\nresidual"], lines, notes, left=(0, 1))
         parts += [blocks.heading(blocks.capitalized(place), level=2), table]
     return parts
-
-
-def _pieces(each: CaseFit, library: str) -> list[list[str]]:
-    """A row of the table for each piece of a fit."""
-    found = each.fit
-    starts = [f"{found.pieces[0].from_bytes:,}"]
-    starts += [_estimate(point, 1) for point in found.breakpoints]
-    residual = blocks.percent(max(map(abs, found.residuals)), 1)
-    rows = []
-    for start, piece in zip(starts, found.pieces, strict=True):
-        alpha, beta = _estimate(piece.latency_seconds, 1e6), _estimate(piece.bytes_per_second, 1e-6)
-        known = [library, each.case.collective, start, f"{piece.to_bytes:,}"]
-        rows.append([*known, alpha, beta, str(found.launches), residual])
-    return rows
 
 
 def _estimate(estimate: Estimate, unit: float) -> str:

@@ -25,28 +25,25 @@ def section(material: Material) -> list[Block]:
         f"step shows of its exchange, T_step {MINUS} T_comp, less the replay of the same round, the median over rounds."
     )
     parts = [blocks.heading("The exchange replayed alone", level=2), blocks.text(about)]
-    parts += [blocks.items(_meanings(any(row.under_way_steps for row in found)))] if told else []
+    if told:
+        meanings = [
+            "Overlap, below 0: a part of the exchange is hidden behind computing, or behind other messages.",
+            "Contention, above 0: beside computing the same messages take longer. Processors and memory are shared, "
+            "ranks wait for one another, and buffers are copied.",
+            "There may be both in a step: left over is contention less overlap. It is said where the whole interval "
+            f"is on one side of 0, from {FEWEST_LAUNCHES} rounds on.",
+        ]
+        if any(row.under_way_steps for row in found):
+            meanings.append(
+                "Under way: how long a traced step had at least one message under way on its first rank. Beyond the "
+                "replay, messages took longer; beyond what the step shows, they were hidden. Tracing makes a step "
+                "slower, so it's too long rather than too short."
+            )
+        parts.append(blocks.items(meanings))
     for regime, rows in told.items():
         parts += [blocks.heading(material.names[regime], level=3), _table(rows)]
     refused = _refused(found, replays)
     return [*parts, *([blocks.text("What wasn't replayed, and why:"), blocks.items(refused)] if refused else [])]
-
-
-def _meanings(is_traced: bool) -> list[str]:
-    meanings = [
-        "Overlap, below 0: a part of the exchange is hidden behind computing, or behind other messages.",
-        "Contention, above 0: beside computing the same messages take longer. Processors and memory are shared, ranks "
-        "wait for one another, and buffers are copied.",
-        "There may be both in a step: left over is contention less overlap. It is said where the whole interval is on "
-        f"one side of 0, from {FEWEST_LAUNCHES} rounds on.",
-    ]
-    if is_traced:
-        meanings.append(
-            "Under way: how long a traced step had at least one message under way on its first rank. Beyond the "
-            "replay, messages took longer; beyond what the step shows, they were hidden. Tracing makes a step slower, "
-            "so it's too long rather than too short."
-        )
-    return meanings
 
 
 def _table(found: Sequence[Exchange]) -> Block:

@@ -1,28 +1,12 @@
-"""When synchronous SGD pays: a sentence and a table for each regime."""
+"""When synchronous SGD pays: a table for each regime."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 from reports import blocks
 from reports.blocks import DASH, MINUS, Block
 from reports.tables.material import Material
-from reports.tables.pairs import CAN_NOT_TELL, NO_ROUND, TOO_FEW
-from reports.tables.paying import PAYS, SURELY_DOES_NOT, SURELY_PAYS, Paying, table
-
-_SOURCE = (
-    "Ben-Nun & Hoefler, \u201cDemystifying Parallel and Distributed Deep Learning\u201d, ACM Computing Surveys 52 (4), "
-    "2019, section 5"
-)
-_VERDICTS = {
-    SURELY_PAYS: "pays by its own interval in {}",
-    SURELY_DOES_NOT: "doesn't pay by its own interval in {}",
-    CAN_NOT_TELL: "can't be told to in {}",
-    TOO_FEW: "has too few rounds to tell in {}",
-    NO_ROUND: "shares no round with the base in {}",
-}
-"""What is said of so many rows with each verdict."""
-
+from reports.tables.paying import Paying, table
 
 _DEFINITIONS = [
     "Ratio: how many times as long an epoch takes with one worker of the base, the median over pairs of launches "
@@ -39,7 +23,7 @@ _DEFINITIONS = [
 
 
 def section(material: Material) -> list[Block]:
-    """Definitions, then a sentence and a table for each regime; nothing without any cell that might pay."""
+    """Definitions, then a table for each regime; nothing without any cell that might pay."""
     records = material.results.records
     told = material.by_regime(table(material.launches, material.cells, material.steps, records))
     if not told:
@@ -47,27 +31,16 @@ def section(material: Material) -> list[Block]:
     parts = [blocks.heading("When does synchronous SGD pay?", level=2)]
     about = (
         "Tutorials reckon with T_epoch = N / (R B) (T_comp + T_sync): R workers share the N rows of an epoch, each "
-        "with B of them in a step, for which it computes for T_comp and synchronises for T_sync. One worker takes "
-        f"N / B T_comp, so R workers would pay where T_sync / T_comp < R {MINUS} 1. The step that this divides is that "
-        f"of {_SOURCE}. Here both epochs are measured, under weak scaling, and T_comp for R workers and for one."
+        "with B of them in a step, for which it computes for T_comp and synchronises for T_sync. One worker takes N / "
+        f"B T_comp, so R workers would pay where T_sync / T_comp < R {MINUS} 1. The step that this divides is that of "
+        "Ben-Nun & Hoefler (ACM Computing Surveys 52 (4), 2019, section 5). Here both epochs are measured, under weak "
+        "scaling, and T_comp for R workers and for one."
     )
     parts += [blocks.text(about), blocks.items(_DEFINITIONS)]
     for regime, rows in told.items():
         parts += [blocks.heading(material.names[regime], level=3)] if len(told) > 1 else []
-        parts += [blocks.text(_counted(rows)), _table(rows)]
+        parts.append(_table(rows))
     return parts
-
-
-def _counted(rows: Sequence[Paying]) -> str:
-    """In how many rows it pays, measured and by the formula."""
-    counts = Counter(row.measured for row in rows)
-    said = blocks.listed([text.format(counts[verdict]) for verdict, text in _VERDICTS.items() if counts[verdict]])
-    many = f"{len(rows)} row{'s' if len(rows) > 1 else ''}"
-    measured = f"B = {rows[0].batch:,} rows per worker. Of {many} of the table, synchronous SGD {said}."
-    known = [row for row in rows if row.formula]
-    if not known:
-        return f"{measured} No launch without exchange shares a round, so the formula has no T_comp and no T_sync."
-    return f"{measured} By the formula it pays in {sum(row.formula == PAYS for row in known)} of {len(known)}."
 
 
 def _table(rows: Sequence[Paying]) -> Block:
@@ -83,7 +56,10 @@ def _table(rows: Sequence[Paying]) -> Block:
         for row in blocks.in_order(rows)
     ]
     counts = [each.n for row in rows for each in (row.ratio, row.contention, row.sync) if each]
-    notes = ["In parentheses the 95 % interval of the median; n: rounds that have launches of both."]
+    notes = [
+        f"B = {rows[0].batch:,} rows per worker. In parentheses the 95 % interval of the median; n: rounds that have "
+        "launches of both."
+    ]
     notes += blocks.few_note(counts, "rounds")
     if not all(row.sync and row.contention for row in rows):
         notes.append(f"{DASH} no launch without exchange shares a round with the others.")

@@ -98,7 +98,17 @@ def section(material: Material) -> list[Block]:
     if tested(ranking.comparisons).empty:
         parts.append(blocks.text(_nothing(ranking.comparisons)))
     else:
-        parts.append(blocks.text(_explanation(ranking.margin)))
+        explanation = (
+            "Strategies are compared within rounds, by the ratio of their samples per second: given is its geometric "
+            "mean over n rounds. A family is all pairs that the plan has with one number of workers on the same hosts, "
+            "with the same maths and no more threads than cores; no result decides who is in it. Faster: the paired t "
+            "test of the ratio's logarithm, corrected for the family (Holm, 1979), has p at most 5 %. The 95 % "
+            "intervals hold for the whole family at once (Bonferroni's; Dunn, 1961). Alike: two one-sided t tests "
+            "(Schuirmann, 1987), at 5 % over the number of comparisons, find a difference of less than "
+            f"{_percent(ranking.margin)}, the margin that was set beforehand (--margin). Else the last column says how "
+            f"many rounds would show two equal strategies to be alike with {100 * POWER:g} % power."
+        )
+        parts.append(blocks.text(explanation))
     for regime, name in names.items():
         for family in families_of(of_regime(ranking.comparisons, regime)):
             if len(tested(family)):
@@ -107,30 +117,15 @@ def section(material: Material) -> list[Block]:
         if missing := not_ranked(ranking, regime, material.results.left_out):
             parts.append(blocks.text(f"Not ranked, {name}: {missing}"))
     main = [(name, main_family(of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
-    return [*parts, *(_residuals(family, name) for name, family in [each for each in main if len(each[1])][:1])]
-
-
-def _residuals(family: pd.DataFrame, name: str) -> Block:
-    caption = (
-        f"Residuals, {_workers(family)}, {name}: how far the ratio of each pair was off its mean in each round, "
-        f"{_rounds(family)}. Lines that rise or fall together show a drift that rounds don't take out, a point far "
-        "from the others an outlier. The farthest are named."
-    )
-    alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
-    return blocks.figure("residuals", partial(deviation.residuals, family), caption, alt)
-
-
-def _explanation(margin: float) -> str:
-    return (
-        "Strategies are compared within rounds, by the ratio of their samples per second: given is its geometric mean "
-        "over n rounds. A family is all pairs that the plan has with one number of workers on the same hosts, with the "
-        "same maths and no more threads than cores; no result decides who is in it. Faster: the paired t test of the "
-        "ratio's logarithm, corrected for the family (Holm, 1979), has p at most 5 %. The 95 % intervals hold for the "
-        "whole family at once (Bonferroni's; Dunn, 1961). Alike: two one-sided t tests (Schuirmann, 1987), at 5 % over "
-        f"the number of comparisons, find a difference of less than {_percent(margin)}, the margin that was set "
-        "beforehand (--margin). Else the last column says how many rounds would show two equal strategies to be alike "
-        f"with {100 * POWER:g} % power."
-    )
+    for name, family in [each for each in main if len(each[1])][:1]:
+        caption = (
+            f"Residuals, {_workers(family)}, {name}: how far the ratio of each pair was off its mean in each round, "
+            f"{_rounds(family)}. Lines that rise or fall together show a drift that rounds don't take out, a point far "
+            "from the others an outlier. The farthest are named."
+        )
+        alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
+        parts.append(blocks.figure("residuals", partial(deviation.residuals, family), caption, alt))
+    return parts
 
 
 def _nothing(comparisons: pd.DataFrame) -> str:
