@@ -3,9 +3,9 @@
 from reports.blocks import Drawings
 
 
-def answers(content: dict) -> dict[str, list[str]]:
+def answers(blocks: list[dict]) -> dict[str, list[str]]:
     """The sentences at the end of the first page, by the question that they answer."""
-    [block] = [block for block in content["blocks"] if block["kind"] == "answers"]
+    [block] = [block for block in blocks if block["kind"] == "answers"]
     return {each["question"]: each["items"] for each in block["answers"]}
 
 

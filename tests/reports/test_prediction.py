@@ -29,6 +29,11 @@ def held(predictions):
     return structs.replace(predictions, predicted=measured, scores=score(measured, baselines_of(make_measured())))
 
 
+@pytest.fixture(scope="module")
+def drawn(predictions):
+    return charts.scaling_out(predictions.predicted).decode()
+
+
 def blocks_of(content, kind):
     return [each for each in content["blocks"] if each["kind"] == kind]
 
@@ -83,13 +88,12 @@ def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):
     assert any(predictions.digest[:16] in each for each in listed["items"])
 
 
-def test_figures_have_every_strategy(predictions, held):
-    for drawn in (charts.scaling_out(predictions.predicted), charts.held_out(held.predicted)):
-        assert {*NAMES} <= {*words(drawn.decode())}
+def test_figures_have_every_strategy(drawn, held):
+    for svg in (drawn, charts.held_out(held.predicted).decode()):
+        assert {*NAMES} <= {*words(svg)}
 
 
-def test_the_panels_have_the_step_the_rate_and_the_efficiency_of_each_prediction(predictions):
-    drawn = charts.scaling_out(predictions.predicted).decode()
+def test_the_panels_have_the_step_the_rate_and_the_efficiency_of_each_prediction(predictions, drawn):
     for each in predictions.predicted:
         shown = {
             "milliseconds of a step": 1e3 * each.seconds,

@@ -9,14 +9,12 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.strategy import ring_all_reduce
 from common.records.training import Record
-from reports import document
 from reports.tables import summaries
 from reports.tables.bandwidths import paying as bandwidths_paying
 from reports.tables.bandwidths import ring_bound
 from reports.tables.bandwidths import table as bandwidths_table
-from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.words import bandwidths
+from tests.reports.materials import material_of
 from tests.reports.pieces import table_under
 from tests.reports.records import MadeUpOptions, named, over_hosts
 
@@ -42,10 +40,9 @@ def table(*records: Record) -> pd.DataFrame:
     return bandwidths_table(launches, summaries.cells(launches), stems, None)
 
 
-def shown(tmp_path, *records: Record) -> list[dict[str, str]]:
-    """The rows of the table in the document."""
-    content, _ = document.compose(Material(Results(tmp_path, named(*records), None)))
-    found = table_under(content["blocks"], "From which bandwidth on it pays")
+def shown(*records: Record) -> list[dict[str, str]]:
+    """The rows of the table in the section."""
+    found = table_under(bandwidths.section(material_of(*records)), "From which bandwidth on it pays")
     return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
 
@@ -107,8 +104,8 @@ def test_a_bandwidth_that_nobody_chose_is_what_calibration_found_on_the_wire():
         ((7.0, 20.0, 5.0), "1,000"),
     ],
 )
-def test_it_pays_from_the_smallest_bandwidth_above_which_all_do(tmp_path, times, said):
-    [row] = shown(tmp_path, *rounds(dict(zip(MEGABITS, times, strict=True))), *alone())
+def test_it_pays_from_the_smallest_bandwidth_above_which_all_do(times, said):
+    [row] = shown(*rounds(dict(zip(MEGABITS, times, strict=True))), *alone())
     assert (row["strategy"], row["hosts"], row["workers"], row["pays from,\nMbit/s"]) == ("amber_ring", "2", "2", said)
 
 
@@ -122,21 +119,21 @@ def test_a_ratio_whose_interval_reaches_one_does_not_pay():
     assert math.isnan(row["pays_from"])
 
 
-def test_few_rounds_tell_nothing_and_say_so(tmp_path):
-    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0), n=5), *alone(n=5))
+def test_few_rounds_tell_nothing_and_say_so():
+    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0), n=5), *alone(n=5))
     assert (row["pays from,\nMbit/s"], row["rounds\n(n)"]) == ("too few rounds", "5")
 
 
-def test_without_its_base_nothing_is_said_to_pay(tmp_path):
-    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0)))
+def test_without_its_base_nothing_is_said_to_pay():
+    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0)))
     assert row["pays from,\nMbit/s"] == "its base wasn't measured"
 
 
-def test_the_slowest_and_the_fastest_link_stand_with_their_ratios(tmp_path):
-    [row] = shown(tmp_path, *rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *alone())
+def test_the_slowest_and_the_fastest_link_stand_with_their_ratios():
+    [row] = shown(*rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *alone())
     assert row["95 %\ninterval"] == "2.00 to 2.00"
     others = rounds({10.0: 80.0, 100.0: 8.0, 500.0: 4.0}, name="amber_library")
-    for row in shown(tmp_path, *rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *others, *alone()):
+    for row in shown(*rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *others, *alone()):
         fastest = "500" if row["strategy"] == "amber_library" else "1,000"
         assert (row["ratio over the\nslowest link"], row["ratio over the\nfastest link"]) == (
             "10: 0.100",
@@ -157,15 +154,14 @@ def test_launches_over_slow_links_may_have_fewer_steps_and_stand_in_the_same_swe
     assert table(*records[:-6])["regime"].nunique() == 1
 
 
-def test_oversubscribed_hosts_are_marked_and_explained(tmp_path):
-    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0), oversubscribed=True), *alone())
+def test_oversubscribed_hosts_are_marked_and_explained():
+    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0), oversubscribed=True), *alone())
     assert row["workers"] == "2†"
 
 
-def test_a_sweep_with_more_workers_on_each_host_is_in_the_table_alone(tmp_path):
+def test_a_sweep_with_more_workers_on_each_host_is_in_the_table_alone():
     records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *rounds(dict.fromkeys(MEGABITS, 5.0), workers=4), *alone()]
-    assert [(row["hosts"], row["workers"]) for row in shown(tmp_path, *records)] == [("2", "2"), ("2", "4")]
-    content, drawings = document.compose(Material(Results(tmp_path, named(*records), None)))
-    [caption] = [block["caption"] for block in content["blocks"] if block.get("file") == f"{bandwidths.FIGURE}.svg"]
-    assert caption.endswith("With more workers on each host: in the table.")
-    assert set(drawings[f"{bandwidths.FIGURE}.svg"].args[0]["workers"]) == {2}
+    assert [(row["hosts"], row["workers"]) for row in shown(*records)] == [("2", "2"), ("2", "4")]
+    [figure] = [block for block in bandwidths.section(material_of(*records)) if block["kind"] == "figure"]
+    assert figure["caption"].endswith("With more workers on each host: in the table.")
+    assert set(figure["draw"].args[0]["workers"]) == {2}

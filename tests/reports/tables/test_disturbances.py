@@ -203,5 +203,5 @@ def test_launches_beside_the_rounds_are_counted_apart():
 
 def test_the_first_page_says_it_and_the_report_has_the_section(tmp_path):
     content, _ = document.compose(Material(Results(tmp_path, named(told(), told(None, steal_seconds=0.5)), None)))
-    assert "1 round was disturbed." in answers(content)["How sure"][2]
+    assert "1 round was disturbed." in answers(content["blocks"])["How sure"][2]
     assert "Was the machine quiet?" in headings(content["blocks"])

@@ -11,7 +11,7 @@ from common.records.files import write_record
 from common.records.trace import STEP
 from common.records.training import Record
 from reports import document
-from reports.blocks import DASH
+from reports.blocks import DASH, Drawings
 from reports.render import pdf, web_page
 from reports.tables import summaries
 from reports.tables.exchanges import Exchange
@@ -183,9 +183,8 @@ def test_times_of_ranks_on_several_hosts_are_not_taken_in_one_clock():
     assert "several hosts" in lists(section(steps(1.9), {"1": replay(1.0, hosts=hosts)}))[0][0]
 
 
-def test_without_replays_nothing_is_said(tmp_path):
+def test_without_replays_nothing_is_said():
     assert section(steps(1.9), {}) == []
-    assert HEADING not in headings(document.compose(Material(Results(tmp_path, steps(1.9), None)))[0]["blocks"])
 
 
 def test_without_any_launch_the_reasons_are_said():
@@ -225,15 +224,20 @@ def results(tmp_path_factory) -> Results:
     return read_results(folder)
 
 
-def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
-    content, _ = document.compose(Material(results))
+@pytest.fixture(scope="module")
+def composed(results) -> tuple[dict, Drawings]:
+    return document.compose(Material(results))
+
+
+def test_the_document_has_the_section_after_the_one_on_when_it_pays(composed):
+    content, _ = composed
     assert table_under(content["blocks"], HEADING)["rows"][0][:3] == ["amber_ring", "2", "1"]
     own = headings(content["blocks"])
     assert own.index("When does synchronous SGD pay?") + 1 == own.index(HEADING)
 
 
-def test_pdf_and_page_have_the_section(results):
-    content, drawings = document.compose(Material(results))
+def test_pdf_and_page_have_the_section(results, composed):
+    content, drawings = composed
     images = first_for_all(drawings)
     assert pdf.typeset(results.started_at, content, images).startswith(b"%PDF-")
     page = web_page.build(content, images).decode()
