@@ -230,6 +230,11 @@ def test_without_asynchronous_launches_nothing_is_said_of_them(content):
     assert "What convenience costs" not in said(content)
 
 
+def test_what_was_not_measured_has_no_words(content):
+    assert not {"Hosts", "The exchange replayed alone"} & {*headings(content["blocks"])}
+    assert "ceilings" not in said(content)
+
+
 def test_what_convenience_costs_stands_beside_both_times():
     records = [make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.5,) * 3)]
     blocks = costs.section(material_of(*records))

@@ -190,10 +190,8 @@ def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkey
     records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
     write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
     monkeypatch.setattr("reports.render.pdf.typeset", lambda *_: b"%PDF-")
-    monkeypatch.setattr(
-        "reports.render.shell.draw_all",
-        lambda drawings: first_for_all(drawings) | {"sweep.svg": drawings["sweep.svg"]()},
-    )
+    draw_it_for_all = lambda drawings: dict.fromkeys(drawings, drawings["sweep.svg"]())  # noqa: E731
+    monkeypatch.setattr("reports.render.shell.draw_all", draw_it_for_all)
     options = ["--results", tmp_path, "--out", tmp_path / "report.pdf", "--sweep", tmp_path / "new" / "sweep.svg"]
     monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
     main()

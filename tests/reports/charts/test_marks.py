@@ -185,7 +185,8 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
     return marks
 
 
-def of_sweep(width: float) -> Figure:
+@cache
+def drawing_of_sweep() -> partial:
     records = [over_hosts("amber_single", 1, 1, (4.0,) * 3)]
     for hosts in (2, 4):
         for place, megabits in enumerate((10.0, 100.0, 1000.0), start=1):
@@ -194,9 +195,11 @@ def of_sweep(width: float) -> Figure:
     stems = named(*records)
     launches = summaries.launches(stems)
     found = bandwidths_table(launches, summaries.cells(launches), stems, None)
-    looks = looks_of(["amber_ring", "amber_single"])
-    draw = bandwidths.drawing(found, launches, looks)
-    cells, points, _ = draw.args
+    return bandwidths.drawing(found, launches, looks_of(["amber_ring", "amber_single"]))
+
+
+def of_sweep(width: float) -> Figure:
+    cells, points, looks = drawing_of_sweep().args
 
     def expected(rows: Rows) -> list[Expected]:
         marks = []

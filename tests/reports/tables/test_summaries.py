@@ -71,7 +71,8 @@ def test_the_base_is_the_one_that_the_record_names():
 )
 def test_one_worker_is_of_the_same_scaling_where_that_was_measured_else_of_the_other(weak, strong, speed_up):
     def launch(name: str, scaling: str, workers: int, milliseconds: float) -> Record:
-        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, workers=workers)
+        lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, seed=3, workers=workers, **lengths)
         return make_record(name, workers, (milliseconds,) * 3, task=task)
 
     records = [launch("amber_ring", "weak", 2, 4.0)]

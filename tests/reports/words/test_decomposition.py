@@ -4,13 +4,11 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports import document
 from reports.blocks import DASH
 from reports.tables.decomposition import parts
 from reports.words import decomposition
 from tests.reports.drawings import drawings_of
 from tests.reports.materials import material_of
-from tests.reports.pieces import headings
 from tests.reports.records import named, over_hosts, unfinished
 from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of
 
@@ -110,15 +108,6 @@ def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn(monkeypatc
     assert ">2 workers<" in drawn
     assert ">1 worker<" not in drawn
     assert len(tables_of(blocks)[0]["rows"]) == 6
-
-
-def test_the_document_has_the_story_its_tables_and_its_finding():
-    records = [base(2.0), launch(4.0), alone(2.4)]
-    content, drawings = document.compose(material_of(*records))
-    found = headings(content["blocks"])
-    assert found.index("Why not N times") == found.index("Where the time goes") + 1
-    assert found.index("Tables") < found.index("From the ideal step to the measured one")
-    assert "scaling.svg" in drawings
 
 
 def test_the_bars_are_those_over_the_fastest_links():
