@@ -115,11 +115,9 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(tmp_pat
 
 def test_the_same_records_make_the_same_pdf(tmp_path):
     found = session(tmp_path, *launches("amber", 1e-5, 1))
-    first, second = (
-        pdf.typeset(found.started_at, content, draw_all(drawings))
-        for content, drawings in (collectives.compose(found), collectives.compose(found))
-    )
-    assert first == second
+    (first, drawings), (second, _) = collectives.compose(found), collectives.compose(found)
+    images = draw_all(drawings)
+    assert pdf.typeset(found.started_at, first, images) == pdf.typeset(found.started_at, second, images)
 
 
 def test_a_folder_without_records_is_one_line(tmp_path, monkeypatch, capsys):

@@ -1,10 +1,8 @@
-"""The document as a whole: what it says, and that it is a PDF, always the same for the same records."""
+"""The document as a whole: what it says."""
 
 import dataclasses
 import hashlib
 import json
-import re
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -21,9 +19,6 @@ from tests.reports.drawings import drawings_of
 from tests.reports.materials import material_of
 from tests.reports.pieces import headings, table_under
 from tests.reports.records import certified, make_record, named, unfinished, varied, write_all, write_weights
-
-FEW = Results(Path(), named(make_record("amber_ring", 2)), None)
-"""What makes the fewest figures."""
 
 
 def said(content: dict | list[Block]) -> str:
@@ -69,21 +64,6 @@ def composed(results) -> tuple[dict, Drawings]:
 @pytest.fixture(scope="module")
 def content(composed) -> dict:
     return composed[0]
-
-
-@pytest.fixture(scope="module")
-def pdf() -> bytes:
-    return document.build(FEW)
-
-
-def test_the_pdf_is_the_same_for_the_same_records(pdf):
-    assert pdf.startswith(b"%PDF-")
-    assert document.build(FEW) == pdf
-
-
-def test_the_pdf_has_pages(pdf):
-    counts = re.findall(rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages", pdf, re.S)
-    assert max(int(number) for pair in counts for number in pair if number) >= 4
 
 
 def test_the_summary_table_holds_the_numbers_worked_out_by_hand(content):
@@ -193,7 +173,9 @@ def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_after_the
 
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):
     results = Results(tmp_path, named(unfinished("failed", "It ended with status 1.")), None)
-    assert document.build(results).startswith(b"%PDF-")
+    pdf = document.build(results)
+    assert pdf.startswith(b"%PDF-")
+    assert document.build(results) == pdf
     text = said(first_page.section(Material(results)))
     assert "No launch ended ok with a measurement" in text
     assert "0 ok, 0 unsupported, 1 failed, 0 not run" in text
@@ -312,22 +294,13 @@ def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one()
     ]
 
 
-def test_the_text_of_figures_is_text_in_the_pdf_in_the_font_that_they_were_laid_out_for(pdf):
-    assert re.search(rb"/BaseFont */[A-Z]{6}\+DejaVuSans\b", pdf)
-
-
-def test_the_pdf_is_tagged_to_the_standard_for_accessible_documents(pdf):
-    assert b"/StructTreeRoot" in pdf
-    assert b"pdfuaid" in pdf
-
-
 def test_the_story_comes_before_the_certificate_and_the_tables_come_last(content):
     assert headings(content["blocks"], level=1) == [
         *["Finding", "Curves", "Where the time goes", "The same maths", "Tables"],
         "How this was measured",
     ]
     kinds = [block["kind"] for block in content["blocks"]]
-    assert kinds.index("contents") < kinds.index("heading", 1)
+    assert kinds.index("answers") + 1 == kinds.index("contents") < kinds.index("heading", 1)
     story = kinds[: [block.get("text") for block in content["blocks"]].index("Tables")]
     # The ranking table of the first page is the only one.
     assert story.count("table") == 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,22 @@ def test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loa
     assert pdf.read_bytes().startswith(b"%PDF-")
     assert pdf.with_suffix(".html").read_bytes().startswith(b"<!doctype html>")
     assert b"<svg" in (folder / "other" / "one.svg").read_bytes()
+
+
+def test_the_pdf_has_pages(elsewhere):
+    pages = rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages"
+    counts = re.findall(pages, elsewhere[0].read_bytes(), re.S)
+    assert max(int(number) for pair in counts for number in pair if number) >= 4
+
+
+def test_the_text_of_figures_is_text_in_the_pdf_in_the_font_that_they_were_laid_out_for(elsewhere):
+    assert re.search(rb"/BaseFont */[A-Z]{6}\+DejaVuSans\b", elsewhere[0].read_bytes())
+
+
+def test_the_pdf_is_tagged_to_the_standard_for_accessible_documents(elsewhere):
+    pdf = elsewhere[0].read_bytes()
+    assert b"/StructTreeRoot" in pdf
+    assert b"pdfuaid" in pdf
 
 
 def test_the_last_line_names_the_page_and_the_tables_which_lie_beside_the_pdf(elsewhere):

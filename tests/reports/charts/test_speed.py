@@ -63,7 +63,7 @@ def test_a_figure_is_svg_without_pixels_and_names_its_strategies(kind):
 
 @each_kind
 def test_the_same_input_gives_the_same_bytes(kind):
-    assert drawn(*USUAL, kind=kind) == usual(kind)
+    assert drawn(*PLAIN, kind=kind) == plain(kind)
 
 
 def test_the_headline_has_an_ideal_line_for_each_measured_base():
