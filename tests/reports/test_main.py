@@ -37,7 +37,7 @@ def refused(monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    records = named(make_record("amber_single"), make_record("amber_ring", 2, backend="gl\u00f6"))
+    records = named(make_record("amber_single"), make_record("amber_ring", backend="gl\u00f6"))
     return write_all(tmp_path_factory.mktemp("records"), records)
 
 
