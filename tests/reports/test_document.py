@@ -156,9 +156,10 @@ def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own():
 def test_a_batch_that_was_tried_with_one_number_of_workers_has_tables_and_no_curve():
     records = [make_record("amber_ring", workers) for workers in (1, 2)]
     task = dataclasses.replace(records[0].task, batch=128, steps=150)
-    blocks = told(material_of(*records, make_record("amber_ring", 2, task=task)), speed.curves, speed.tables)
-    assert "Speed: digits, weak scaling, 128 rows" in headings(blocks)
-    assert len(curves_in(blocks)) == 1
+    material = material_of(*records, make_record("amber_ring", 2, task=task))
+    assert "Speed: digits, weak scaling, 128 rows" in headings(speed.tables(material))
+    assert headings(speed.curves(material)) == ["Digits, weak scaling"]
+    assert len(curves_in(speed.curves(material))) == 1
 
 
 def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_after_the_presets_own():

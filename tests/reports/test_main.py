@@ -13,7 +13,7 @@ import pytest
 from common.errors import UserError, exit_with_one_line
 from reports.__main__ import main, write_report
 from reports.tables.results import newest_comparison
-from tests.reports.pieces import first_for_all
+from tests.reports.pieces import blanks_for_all
 from tests.reports.records import make_record, named, over_hosts, write_all
 
 ROOT = Path(__file__).parents[2]
@@ -183,7 +183,7 @@ def test_another_folder_stands_beside_the_first(tmp_path, here, monkeypatch):
     there = write_all(tmp_path / "there", named(make_record("amber_ring", 2, (1.0,) * 4)))
     said = []
     monkeypatch.setattr("reports.render.pdf.typeset", lambda *told: said.append(json.dumps(told[1])) or b"%PDF-")
-    monkeypatch.setattr("reports.render.shell.draw_all", first_for_all)
+    monkeypatch.setattr("reports.render.shell.draw_all", blanks_for_all)
     options = ["--results", here, "--against", there, "--out", tmp_path / "report.pdf"]
     monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
     main()
@@ -207,6 +207,7 @@ def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkey
     records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
     write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
     monkeypatch.setattr("reports.render.pdf.typeset", lambda *_: b"%PDF-")
+    monkeypatch.setattr("reports.render.web_page.build", lambda *_: b"")
     draw_it_for_all = lambda drawings: dict.fromkeys(drawings, drawings["sweep.svg"]())  # noqa: E731
     monkeypatch.setattr("reports.render.shell.draw_all", draw_it_for_all)
     options = ["--results", tmp_path, "--out", tmp_path / "report.pdf", "--sweep", tmp_path / "new" / "sweep.svg"]

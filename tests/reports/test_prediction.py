@@ -12,7 +12,7 @@ from reports import blocks, prediction
 from reports.charts import prediction as charts
 from tests.common.prediction.made_up import configuration, make_measured
 from tests.reports.drawings import words
-from tests.reports.pieces import first_for_all
+from tests.reports.pieces import blanks_for_all
 
 NAMES = ("torch_ddp", "tf_multi_worker_mirrored", "torch_lightning_ddp")
 
@@ -106,7 +106,7 @@ def test_the_panels_have_the_step_the_rate_and_the_efficiency_of_each_prediction
 
 
 def test_pdf_and_page_are_written_from_the_folder(tmp_path, held, monkeypatch):
-    monkeypatch.setattr("reports.render.shell.draw_all", first_for_all)
+    monkeypatch.setattr("reports.render.shell.draw_all", blanks_for_all)
     write_record(predictions_path(tmp_path), held)
     prediction.write_report(tmp_path, tmp_path / "out" / "prediction.pdf")
     assert (tmp_path / "out" / "prediction.pdf").read_bytes().startswith(b"%PDF")

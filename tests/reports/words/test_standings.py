@@ -18,7 +18,7 @@ from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.tables.standings import FASTEST, MOST_ROWS, SLOWER, UNDECIDED, Limit, Standing, of_regime
 from reports.words import first_page, standings
-from tests.reports.pieces import first_for_all
+from tests.reports.pieces import blanks_for_all
 from tests.reports.records import certified, make_record, named, varied
 
 
@@ -174,7 +174,7 @@ def test_pdf_and_page_have_the_numbers_of_the_rows(tmp_path):
     material = Material(results)
     rows = of_regime(material, summaries.regimes(material.launches)[0])
     content, drawings = shell.compose("", results.started_at, first_page.section(material))
-    images = first_for_all(drawings)
+    images = blanks_for_all(drawings)
     [table, *_] = re.findall(r"<tbody>(.*?)</tbody>", web_page.build(content, images).decode(), re.S)
     assert "&lt;b&gt;$x$" in table
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", table)]
