@@ -16,6 +16,7 @@ from reports.__main__ import main
 from reports.tables.material import regime_names
 from reports.tables.summaries import cells, launches
 from tests.changes import changed
+from tests.reports.pieces import blanks_for_all
 from tests.reports.records import HOST, make_record, named, unfinished, write_all
 
 NAME = "amber_ring-2w-00"
@@ -190,7 +191,10 @@ def test_a_plan_that_contradicts_itself_or_has_wrong_values_is_refused(tmp_path,
     assert said in line
 
 
-def test_one_record_alone_gives_a_report_and_a_launch_that_the_plan_names_twice_counts_once(tmp_path, report):
+def test_one_record_alone_gives_a_report_and_a_launch_that_the_plan_names_twice_counts_once(
+    tmp_path, report, monkeypatch
+):
+    monkeypatch.setattr("reports.render.shell.draw_all", blanks_for_all)
     write_all(tmp_path, {NAME: make_record("amber_ring", 2)})
     row = f"1,{NAME},amber_ring,,digits,weak,2,True,1,throughput,5"
     (tmp_path / "plan.csv").write_text("\n".join([HEADER, row, row]))

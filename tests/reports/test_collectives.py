@@ -93,6 +93,14 @@ def drawn(folder, *records: CollectivesRecord) -> str:
     return image.decode()
 
 
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory) -> tuple[dict, partial, str]:
+    """The document on six launches of a library, how its figure is drawn, and that figure."""
+    content, drawings = collectives.compose(session(tmp_path_factory.mktemp("usual"), *launches("amber", 1e-5)))
+    [draw] = drawings.values()
+    return content, draw, draw().decode()
+
+
 def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(tmp_path, capsys):
     unsupported = launch(library="cobalt", status="unsupported", reason="It has *no* #GPU.", host={}, versions={})
     session(tmp_path, *launches("amber", 1e-5, 2), *launches("teal", 2e-5, 2), unsupported)
@@ -108,11 +116,9 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(tmp_pat
 
 def test_the_same_records_make_the_same_pdf(tmp_path):
     found = session(tmp_path, *launches("amber", 1e-5, 1))
-    first, second = (
-        pdf.typeset(found.started_at, content, draw_all(drawings))
-        for content, drawings in (collectives.compose(found), collectives.compose(found))
-    )
-    assert first == second
+    (first, drawings), (second, _) = collectives.compose(found), collectives.compose(found)
+    images = draw_all(drawings)
+    assert pdf.typeset(found.started_at, first, images) == pdf.typeset(found.started_at, second, images)
 
 
 def test_a_folder_without_records_is_one_line(tmp_path, monkeypatch, capsys):
@@ -245,36 +251,36 @@ def test_an_arrival_that_clocks_cannot_tell_says_so(tmp_path):
 
 def test_oversubscribed_libraries_have_a_dagger_and_are_not_compared(tmp_path):
     oversubscribed = launches("teal", 2e-5, oversubscribed=True)
+    alone, drawings = collectives.compose(session(tmp_path, *oversubscribed))
+    assert leading(alone)[0][2] == "teal†\n20.5"
     content = content_of(tmp_path, *launches("amber", 1e-5), *oversubscribed)
     assert leading(content)[0][2] == "amber\n10.3"
-    assert leading(content_of(tmp_path, *oversubscribed))[0][2] == "teal†\n20.5"
-    content = content_of(tmp_path, *launches("amber", 1e-5), *oversubscribed)
     for heading in (HERE, "Latency and bandwidth", "What timing costs"):
         assert {row["library"] for row in rows_under(content, heading)} == {"amber", "teal†"}
-    assert "† more threads than cores" in words(drawn(tmp_path, *oversubscribed))
+    [image] = draw_all(drawings).values()
+    assert "† more threads than cores" in words(image.decode())
 
 
-def test_a_figure_differs_when_the_data_differ_and_only_then(tmp_path):
-    first = drawn(tmp_path, *launches("amber", 1e-5))
+def test_a_figure_differs_when_the_data_differ_and_only_then(tmp_path, usual):
+    *_, first = usual
     assert first == drawn(tmp_path, *launches("amber", 1e-5))
     assert first != drawn(tmp_path, *launches("amber", 3e-5))
     assert "<image" not in first
     assert {"amber", "8", "1 Ki", "128 Ki", "1 Mi"} <= set(words(first))
 
 
-def test_every_launch_is_a_mark_and_six_have_intervals(tmp_path):
+def test_every_launch_is_a_mark_and_six_have_intervals(tmp_path, usual):
     few = drawn(tmp_path, *launches("amber", 1e-5, 1))
     assert "95 % interval of the median" not in words(few)
-    many = drawn(tmp_path, *launches("amber", 1e-5))
+    *_, many = usual
     assert "95 % interval of the median" in words(many)
     counts = [sum("a launch" in mark.tip for mark in read(svg.encode())) for svg in (few, many)]
     assert counts == [len(SIZES), 6 * len(SIZES)]
 
 
-def test_every_number_of_a_collective_is_a_mark_where_it_belongs_and_no_other_number_is(tmp_path):
-    [draw] = collectives.compose(session(tmp_path, *launches("amber", 1e-5)))[1].values()
-    rows, _, looks = draw.args
-    svg, aside = draw(), 2 ** looks["amber"].shift
+def test_every_number_of_a_collective_is_a_mark_where_it_belongs_and_no_other_number_is(usual):
+    rows, _, looks = usual[1].args
+    svg, aside = usual[2].encode(), 2 ** looks["amber"].shift
 
     def expected(factor: float) -> list[Expected]:
         marks = []
@@ -341,7 +347,7 @@ def test_a_library_that_another_one_beats_in_their_rounds_is_not_called_the_fast
     assert leading(content)[0][2].partition("\n")[0].endswith(" ?")
 
 
-def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(tmp_path):
+def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(tmp_path, usual):
     failed = launch(library="binomial_tree", status="failed", reason="It broke.")
     content, drawings = collectives.compose(
         session(tmp_path, *launches("ring", 1e-5), *launches("amber", 1e-5), failed)
@@ -349,4 +355,4 @@ def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(tmp_path):
     assert "Who sends what when" in headings(content["blocks"])
     for name in ("messages.svg", "narrow-messages.svg"):
         assert {"ring: 1/4"} == {mark.panel for mark in read(drawings[name]())}
-    assert "Who sends what when" not in headings(content_of(tmp_path, *launches("amber", 1e-5))["blocks"])
+    assert "Who sends what when" not in headings(usual[0]["blocks"])

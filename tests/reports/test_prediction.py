@@ -12,6 +12,7 @@ from reports import blocks, prediction
 from reports.charts import prediction as charts
 from tests.common.prediction.made_up import configuration, make_measured
 from tests.reports.drawings import words
+from tests.reports.pieces import blanks_for_all
 
 NAMES = ("torch_ddp", "tf_multi_worker_mirrored", "torch_lightning_ddp")
 
@@ -27,6 +28,11 @@ def held(predictions):
     four = [each for each in predictions.predicted if each.workers == 4]
     measured = [structs.replace(each, measured_seconds=[1.1 * each.seconds, each.seconds]) for each in four]
     return structs.replace(predictions, predicted=measured, scores=score(measured, baselines_of(make_measured())))
+
+
+@pytest.fixture(scope="module")
+def drawn(predictions):
+    return charts.scaling_out(predictions.predicted).decode()
 
 
 def blocks_of(content, kind):
@@ -83,13 +89,12 @@ def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):
     assert any(predictions.digest[:16] in each for each in listed["items"])
 
 
-def test_figures_have_every_strategy(predictions, held):
-    for drawn in (charts.scaling_out(predictions.predicted), charts.held_out(held.predicted)):
-        assert {*NAMES} <= {*words(drawn.decode())}
+def test_figures_have_every_strategy(drawn, held):
+    for svg in (drawn, charts.held_out(held.predicted).decode()):
+        assert {*NAMES} <= {*words(svg)}
 
 
-def test_the_panels_have_the_step_the_rate_and_the_efficiency_of_each_prediction(predictions):
-    drawn = charts.scaling_out(predictions.predicted).decode()
+def test_the_panels_have_the_step_the_rate_and_the_efficiency_of_each_prediction(predictions, drawn):
     for each in predictions.predicted:
         shown = {
             "milliseconds of a step": 1e3 * each.seconds,
@@ -100,7 +105,8 @@ def test_the_panels_have_the_step_the_rate_and_the_efficiency_of_each_prediction
             assert f"workers: {each.workers}&#10;{title}: {blocks.number(value)}" in drawn
 
 
-def test_pdf_and_page_are_written_from_the_folder(tmp_path, held):
+def test_pdf_and_page_are_written_from_the_folder(tmp_path, held, monkeypatch):
+    monkeypatch.setattr("reports.render.shell.draw_all", blanks_for_all)
     write_record(predictions_path(tmp_path), held)
     prediction.write_report(tmp_path, tmp_path / "out" / "prediction.pdf")
     assert (tmp_path / "out" / "prediction.pdf").read_bytes().startswith(b"%PDF")

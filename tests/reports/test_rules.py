@@ -12,15 +12,15 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.records.training import Record
-from reports import document
-from reports.blocks import DASH, Drawings
+from reports.blocks import DASH, Block
 from reports.charts import speed as speed_charts
+from reports.document import Section
 from reports.tables import summaries
 from reports.tables.material import Material
 from reports.tables.results import Origin, Results
-from reports.words import machine
+from reports.words import costs, first_page, machine, ranking, speed
 from tests.reports.charts.read_marks import read
-from tests.reports.drawings import looks_of
+from tests.reports.drawings import drawings_of, looks_of
 from tests.reports.records import STRATEGIES, certified, make_record, named, over_hosts, unfinished
 
 DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5)
@@ -30,23 +30,21 @@ NOISE = (1.0, 1.01, 0.99, 1.005, 0.995, 1.0)
 
 
 @pytest.fixture
-def composed(tmp_path) -> Callable[..., tuple[list[dict], Drawings]]:
-    """A function that gives the document on these records: its blocks, and how its figures are drawn."""
+def told(tmp_path) -> Callable[..., list[Block]]:
+    """A function that gives what these sections say of these records."""
 
-    def compose(*records: Record, **more: object) -> tuple[list[dict], Drawings]:
-        content, drawings = document.compose(
-            Material(Results(tmp_path, named(*certified(tmp_path, *records)), None, **more))
-        )
-        return content["blocks"], drawings
+    def tell(sections: Sequence[Section], *records: Record, **more: object) -> list[Block]:
+        material = Material(Results(tmp_path, named(*certified(tmp_path, *records)), None, **more))
+        return [block for section in sections for block in section(material)]
 
-    return compose
+    return tell
 
 
-def tables_with(blocks: list[dict], *columns: str) -> list[dict]:
+def tables_with(blocks: list[Block], *columns: str) -> list[Block]:
     return [block for block in blocks if block["kind"] == "table" and {*columns} <= {*block["columns"]}]
 
 
-def rows_with(blocks: list[dict], *columns: str) -> list[dict[str, str]]:
+def rows_with(blocks: list[Block], *columns: str) -> list[dict[str, str]]:
     """Every row of the tables with these columns, by the title of the column."""
     tables = tables_with(blocks, *columns)
     return [dict(zip(table["columns"], row, strict=True)) for table in tables for row in table["rows"]]
@@ -63,7 +61,7 @@ def number(cell: str) -> float:
 
 
 @pytest.mark.parametrize("scaling", ["weak", "strong"])
-def test_every_speed_up_has_the_rate_and_the_n_of_its_base_beside_it(composed, scaling):
+def test_every_speed_up_has_the_rate_and_the_n_of_its_base_beside_it(told, scaling):
     def launch(name, workers=1, milliseconds=2.0):
         lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
         task = dataclasses.replace(PRESETS["digits"], scaling=scaling, seed=3, workers=workers, **lengths)
@@ -71,7 +69,7 @@ def test_every_speed_up_has_the_rate_and_the_n_of_its_base_beside_it(composed, s
 
     rings = [launch(name, workers) for name in ("amber_ring", "cobalt_replicas") for workers in (1, 2)]
     bases = [launch("amber_single", milliseconds=1.0), launch("cobalt_single", milliseconds=4.0)]
-    content = composed(*bases, *rings)[0]
+    content = told([first_page.section, speed.tables], *bases, *rings)
     notes = " ".join(tables_with(content, "relative", "speed-up")[0]["notes"])
     assert re.findall(r"(\w+_single) \(([\d,]+) samples/s, n = 1\)", notes) == [
         ("amber_single", f"{bases[0].examples_per_step / 1e-3:,.0f}"),
@@ -89,18 +87,18 @@ def test_every_speed_up_has_the_rate_and_the_n_of_its_base_beside_it(composed, s
         assert number(row["over own 1"]) == pytest.approx(number(row["samples/s"]) / own, abs=0.01)
 
 
-def test_without_its_base_there_is_no_speed_up(composed):
-    [row] = rows_with(composed(make_record("amber_ring", 2))[0], "speed-up", "over own 1")
+def test_without_its_base_there_is_no_speed_up(told):
+    [row] = rows_with(told([speed.tables], make_record("amber_ring", 2)), "speed-up", "over own 1")
     assert [row[name] for name in ("speed-up", "efficiency", "over own 1")] == [DASH] * 3
 
 
-def test_whatever_is_missing_is_named_with_its_reason(composed):
+def test_whatever_is_missing_is_named_with_its_reason(told):
     wrong = [
         unfinished("unsupported", "It has no GPU.", "cobalt_central"),
         unfinished("failed", "It ended with status 3."),
     ]
-    blocks, _ = composed(make_record("amber_single"), *wrong, left_out={"teal_amber": 11.2})
-    text = json.dumps(blocks)
+    blocks = told([first_page.section], make_record("amber_single"), *wrong, left_out={"teal_amber": 11.2})
+    text = json.dumps(blocks, default=lambda _: "")
     assert "Not compared: amber_ring. It ended with status 3." in text
     assert "Not compared: cobalt_central. It has no GPU." in text
     assert "The time didn't suffice for teal_amber (--minutes 12 would do)." in text
@@ -120,12 +118,12 @@ def test_a_rate_is_that_of_the_median_time_and_no_mean_of_rates(milliseconds):
     assert of_windows == pytest.approx(rate)
 
 
-def test_a_ratio_of_rounds_stands_beside_the_rates_that_it_rests_on(composed):
+def test_a_ratio_of_rounds_stands_beside_the_rates_that_it_rests_on(told):
     times, factors = (2.0, 3.0, 4.0, 5.0, 6.0, 7.0), (1.1, 1.2, 1.3, 1.1, 1.2, 1.3)
     rings = [make_record("amber_ring", 2, (each,) * 4) for each in times]
     slower = [each * factor for each, factor in zip(times, factors, strict=True)]
     libraries = [make_record("amber_library", 2, (each,) * 4) for each in slower]
-    [table] = tables_with(composed(*rings, *libraries)[0], "ratio", "rounds (n)")
+    [table] = tables_with(told([ranking.section], *rings, *libraries), "ratio", "rounds (n)")
     [row] = table["rows"]
     assert row[0] == "amber_ring"
     assert row[1] == f"{128_000 / statistics.median(times):,.0f}"
@@ -135,9 +133,9 @@ def test_a_ratio_of_rounds_stands_beside_the_rates_that_it_rests_on(composed):
 
 
 @pytest.mark.parametrize("n", [1, 5, 6, 9])
-def test_a_median_has_an_interval_from_six_launches_on_and_none_below(composed, n):
-    blocks, _ = composed(*(make_record(milliseconds=(2.0 + index,) * 4) for index in range(n)))
-    table = tables_with(blocks, "ms per step", "95 % interval", "n")[-1]
+def test_a_median_has_an_interval_from_six_launches_on_and_none_below(told, n):
+    blocks = told([speed.tables], *(make_record(milliseconds=(2.0 + index,) * 4) for index in range(n)))
+    [table] = tables_with(blocks, "ms per step", "95 % interval", "n")
     [row] = [dict(zip(table["columns"], each, strict=True)) for each in table["rows"]]
     assert row["n"] == str(n)
     assert (row["95 % interval"] == DASH) == (n < 6)
@@ -145,16 +143,17 @@ def test_a_median_has_an_interval_from_six_launches_on_and_none_below(composed, 
 
 
 @pytest.mark.parametrize(("n", "tested"), [(5, False), (6, True)])
-def test_whatever_is_tested_has_its_residuals_drawn(composed, n, tested):
-    blocks, drawings = composed(*rounds_of("amber_ring", n=n), *rounds_of("amber_library", 1.1, n=n))
+def test_whatever_is_tested_has_its_residuals_drawn(told, n, tested):
+    blocks = told([ranking.section], *rounds_of("amber_ring", n=n), *rounds_of("amber_library", 1.1, n=n))
     assert bool(tables_with(blocks, "p", "verdict")) == tested
-    shown = [block["file"] for block in blocks if block["kind"] == "figure" and "Residuals" in block["caption"]]
+    shown = [block for block in blocks if block["kind"] == "figure" and "Residuals" in block["caption"]]
     assert len(shown) == tested
-    assert all(drawings[file]().startswith(b"<?xml") for file in shown)
+    assert all(block["draw"]().startswith(b"<?xml") for block in shown)
 
 
-def test_overlapping_intervals_of_medians_decide_nothing(composed):
-    blocks, _ = composed(*rounds_of("amber_ring", 1.08), *rounds_of("amber_library", noise=NOISE[::-1]))
+def test_overlapping_intervals_of_medians_decide_nothing(told):
+    records = [*rounds_of("amber_ring", 1.08), *rounds_of("amber_library", noise=NOISE[::-1])]
+    blocks = told([speed.tables, ranking.section], *records)
     ends = [row["95 % interval"].split(" to ") for row in rows_with(blocks, "ms per step", "over own 1")]
     lows, highs = ([float(end) for end in side] for side in zip(*ends, strict=True))
     assert max(lows) < min(highs)
@@ -208,10 +207,10 @@ def test_the_slowest_rank_of_the_median_window_of_the_median_launch_counts():
     assert summaries.cells(launches)["seconds"].tolist() == pytest.approx([0.012])
 
 
-def test_bounds_stand_beside_what_was_measured(composed):
+def test_bounds_stand_beside_what_was_measured(told):
     ring = make_record("amber_ring", 2, wire_bytes_per_step=150_000.0)
-    blocks, drawings = composed(make_record("amber_single"), ring)
-    assert any(b"ideal: N times amber_single" in draw() for draw in drawings.values())
+    blocks = told([first_page.section, costs.section], make_record("amber_single"), ring)
+    assert b"ideal: N times amber_single" in drawings_of(blocks)["headline"]()
     [row] = rows_with(blocks, "MB sent, measured", "MB by formula")
     # Two workers send the 17,226 parameters twice, as float32.
     assert (row["MB sent, measured"], row["MB by formula"]) == ("0.150", "0.138")

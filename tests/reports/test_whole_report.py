@@ -5,6 +5,7 @@ Whoever changes a report on purpose writes the text anew, and reads what differs
 """
 
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from reports import document
@@ -26,6 +27,17 @@ def test_every_chapter_has_something_to_say():
     text = KEPT.read_text(encoding="utf-8")
     chapters = [title for title, _ in document.CHAPTERS if title]
     assert [title for title in chapters if f"[heading]\n{title}\n" not in text] == []
+
+
+def test_sections_stand_where_a_reader_looks_for_them():
+    lines = KEPT.read_text(encoding="utf-8").splitlines()
+    ordered = [
+        *["Where the time goes", "Why not N times", "The frameworks' ceilings", "Hosts", "The same maths", "Tables"],
+        *["From the ideal step to the measured one", "When does synchronous SGD pay?", "The exchange replayed alone"],
+        *["How this was measured", "Was the machine quiet?"],
+    ]
+    titles = [title for kind, title in pairwise(lines) if kind == "[heading]"]
+    assert [title for title in titles if title in ordered] == ordered
 
 
 if __name__ == "__main__":

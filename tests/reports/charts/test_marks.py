@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -38,17 +38,21 @@ class Figure:
     changes: list[tuple[str, str]]
 
 
+@cache
+def rows_of_speed() -> Rows:
+    records = [make_record("amber_single", 1, (1.5 + place / 10,) * 3) for place in range(6)]
+    for workers in (1, 4):
+        records += [make_record("amber_ring", workers, (2.0 + place * workers / 10,) * 3) for place in range(6)]
+    launches = summaries.launches(named(*records))
+    return {"cells": summaries.cells(launches), "launches": launches}
+
+
 def of_speed(
     draw: Callable[..., bytes], expected: Callable[[Rows], list[Expected]], columns: list[str], width: float
 ) -> Figure:
-    records = [make_record("amber_single", 1, (1.5 + place / 10,) * 3) for place in range(6)]
-    for workers in (1, 2, 4):
-        records += [make_record("amber_ring", workers, (2.0 + place * workers / 10,) * 3) for place in range(6)]
-    launches = summaries.launches(named(*records))
-    rows = {"cells": summaries.cells(launches), "launches": launches}
     looks = looks_of(["amber_single", "amber_ring"])
     return Figure(
-        rows,
+        rows_of_speed(),
         lambda rows: draw(rows["cells"], rows["launches"], looks, width),
         expected,
         [("cells", column) for column in columns] + [("launches", "samples_per_second"), ("launches", "seconds")],
@@ -181,7 +185,8 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
     return marks
 
 
-def of_sweep(width: float) -> Figure:
+@cache
+def drawing_of_sweep() -> partial:
     records = [over_hosts("amber_single", 1, 1, (4.0,) * 3)]
     for hosts in (2, 4):
         for place, megabits in enumerate((10.0, 100.0, 1000.0), start=1):
@@ -190,9 +195,11 @@ def of_sweep(width: float) -> Figure:
     stems = named(*records)
     launches = summaries.launches(stems)
     found = bandwidths_table(launches, summaries.cells(launches), stems, None)
-    looks = looks_of(["amber_ring", "amber_single"])
-    draw = bandwidths.drawing(found, launches, looks)
-    cells, points, _ = draw.args
+    return bandwidths.drawing(found, launches, looks_of(["amber_ring", "amber_single"]))
+
+
+def of_sweep(width: float) -> Figure:
+    cells, points, looks = drawing_of_sweep().args
 
     def expected(rows: Rows) -> list[Expected]:
         marks = []
@@ -263,9 +270,13 @@ def test_nothing_is_a_mark_that_no_row_has(figure, image):
     assert [mark for mark in read(image) if not any(each.is_drawn_as(mark) for each in expected)] == []
 
 
+# Of both widths the narrow one, in which a hundredth of a point is more.
+@pytest.mark.parametrize("figure", [case for case in CASES if not case.endswith(f"{style.WIDTH:g}")], indirect=True)
 def test_a_number_that_is_off_by_one_per_cent_is_not_the_one_that_is_drawn(figure, image):
+    drawn = figure.expected(figure.rows)
     for table, column in figure.changes:
         rows = figure.rows[table]
         for value in rows[column][rows[column].notna() & (rows[column] != 0)].unique():
             changed = rows.assign(**{column: rows[column].replace(value, 1.01 * value)})
-            assert missing(image, figure.expected(figure.rows | {table: changed})), (table, column, value)
+            pairs = zip(figure.expected(figure.rows | {table: changed}), drawn, strict=True)
+            assert missing(image, [each for each, before in pairs if each != before]), (table, column, value)

@@ -8,18 +8,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
-from common.contract.task import PRESETS
-from reports import document
 from reports.blocks import DASH
-from reports.render import web_page
-from reports.render.shell import draw_all
-from reports.tables.material import Material
-from reports.tables.results import Results
-from tests.reports.records import make_record, named, unfinished, varied
+from tests.reports.render.made_up_page import page
 
-NAME = 'amber_<img src=x onerror="alert(1)">'
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-LOOKS = [(width, scheme) for width in (390, 820, 1440) for scheme in ("light", "dark")]
+LOOKS = [(390, "light"), (820, "dark"), (1440, "light")]
 MINUS = "\N{MINUS SIGN}"
 
 on_a_desk = pytest.mark.parametrize("look", [(1440, "light")], indirect=True)
@@ -47,22 +40,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory) -> Path:
-    """The page of made-up results: two regimes, too many threads, a failure, other maths, a name that is markup."""
-    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
-    strong = dataclasses.replace(PRESETS["digits"], scaling="strong", seed=3, **lengths)
-    times = [2.0 + index / 10 for index in range(6)]
-    records = [make_record("amber_single", 1, (time,) * 3) for time in times]
-    for workers in (1, 2, 4):
-        records += [make_record("amber_ring", workers, (1.2 * time,) * 3) for time in times]
-        records += [make_record(NAME, workers, (1.7 * time,) * 3) for time in times]
-        task = dataclasses.replace(strong, workers=workers)
-        records.append(make_record("amber_ring", workers, (3.0,) * 3, task=task))
-    records += [varied("amber_ring", 2, (2.0,) * 3, exchange=False), varied("amber_ring", 2, rounding="float16")]
-    wrong = [loss * 1.01 for loss in make_record().losses]
-    records += [make_record("amber_broken", losses=wrong), unfinished("failed", "It ended with <b>status</b> 1.")]
-    content, drawings = document.compose(Material(Results(Path("nowhere"), named(*records), None)))
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_bytes(web_page.build(content, draw_all(drawings)))
+    path.write_bytes(page())
     return path
 
 
@@ -257,7 +236,7 @@ def test_a_strategy_that_is_chosen_by_a_key_or_a_click_is_picked_out_until_it_is
     assert look.complaints == []
 
 
-@pytest.mark.parametrize("look", [(1440, "light"), (1440, "dark")], indirect=True)
+@pytest.mark.parametrize("look", [(820, "dark"), (1440, "light")], indirect=True)
 def test_the_mark_of_the_measured_step_stands_out_from_every_part_of_it(look):
     contrasts = (
         shown(look.page)

@@ -9,14 +9,13 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.strategy import ring_all_reduce
 from common.records.training import Record
-from reports import document
+from reports.blocks import Block
 from reports.tables import summaries
 from reports.tables.bandwidths import paying as bandwidths_paying
 from reports.tables.bandwidths import ring_bound
 from reports.tables.bandwidths import table as bandwidths_table
-from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.words import bandwidths
+from tests.reports.materials import material_of
 from tests.reports.pieces import table_under
 from tests.reports.records import MadeUpOptions, named, over_hosts
 
@@ -42,10 +41,13 @@ def table(*records: Record) -> pd.DataFrame:
     return bandwidths_table(launches, summaries.cells(launches), stems, None)
 
 
-def shown(tmp_path, *records: Record) -> list[dict[str, str]]:
-    """The rows of the table in the document."""
-    content, _ = document.compose(Material(Results(tmp_path, named(*records), None)))
-    found = table_under(content["blocks"], "From which bandwidth on it pays")
+def shown(*records: Record) -> list[dict[str, str]]:
+    """The rows of the table in the section."""
+    return rows_of(bandwidths.section(material_of(*records)))
+
+
+def rows_of(blocks: list[Block]) -> list[dict[str, str]]:
+    found = table_under(blocks, "From which bandwidth on it pays")
     return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
 
@@ -95,21 +97,21 @@ def test_a_bandwidth_that_nobody_chose_is_what_calibration_found_on_the_wire():
     assert found["is_chosen"].tolist() == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("times", "said"),
-    [
-        # One host alone has 64 rows in 4 ms, so two pay below 8.
-        ((90.0, 7.0, 5.0), "100 Mbit/s"),
-        ((7.0, 6.0, 5.0), "10 Mbit/s"),
-        ((90.0, 20.0, 5.0), "1 Gbit/s"),
-        ((90.0, 20.0, 9.0), "not up to 1 Gbit/s"),
+def test_it_pays_from_the_smallest_bandwidth_above_which_all_do():
+    # One host alone has 64 rows in 4 ms, so two pay below 8.
+    cases = {
+        "a": ((90.0, 7.0, 5.0), "100 Mbit/s"),
+        "b": ((7.0, 6.0, 5.0), "10 Mbit/s"),
+        "c": ((90.0, 20.0, 5.0), "1 Gbit/s"),
+        "d": ((90.0, 20.0, 9.0), "not up to 1 Gbit/s"),
         # What pays only over a slower link than one at which it doesn't, doesn't pay from there on.
-        ((7.0, 20.0, 5.0), "1 Gbit/s"),
-    ],
-)
-def test_it_pays_from_the_smallest_bandwidth_above_which_all_do(tmp_path, times, said):
-    [row] = shown(tmp_path, *rounds(dict(zip(MEGABITS, times, strict=True))), *alone())
-    assert (row["strategy"], row["hosts"], row["workers"], row["pays from"]) == ("amber_ring", "2", "2", said)
+        "e": ((7.0, 20.0, 5.0), "1 Gbit/s"),
+    }
+    swept = [rounds(dict(zip(MEGABITS, times, strict=True)), name=name) for name, (times, _) in cases.items()]
+    found = shown(*(record for own in swept for record in own), *alone())
+    assert [(row["strategy"], row["hosts"], row["workers"], row["pays from"]) for row in found] == [
+        (name, "2", "2", said) for name, (_, said) in cases.items()
+    ]
 
 
 def test_a_ratio_whose_interval_reaches_one_does_not_pay():
@@ -122,25 +124,22 @@ def test_a_ratio_whose_interval_reaches_one_does_not_pay():
     assert math.isnan(row["pays_from"])
 
 
-def test_few_rounds_tell_nothing_and_say_so(tmp_path):
-    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0), n=5), *alone(n=5))
+def test_few_rounds_tell_nothing_and_say_so():
+    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0), n=5), *alone(n=5))
     assert (row["pays from"], row["rounds\n(n)"]) == ("too few rounds", "5")
 
 
-def test_without_its_base_nothing_is_said_to_pay(tmp_path):
-    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0)))
+def test_without_its_base_nothing_is_said_to_pay():
+    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0)))
     assert row["pays from"] == "its base wasn't measured"
 
 
-def test_the_slowest_and_the_fastest_link_stand_with_their_ratios(tmp_path):
-    [row] = shown(tmp_path, *rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *alone())
-    assert row["95 %\ninterval"] == "2.00 to 2.00"
+def test_the_slowest_and_the_fastest_link_stand_with_their_ratios():
     others = rounds({10.0: 80.0, 100.0: 8.0, 500.0: 4.0}, name="amber_library")
-    for row in shown(tmp_path, *rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *others, *alone()):
+    for row in shown(*rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *others, *alone()):
         fastest = "500 Mbit/s" if row["strategy"] == "amber_library" else "1 Gbit/s"
-        assert (row["ratio over the\nslowest link"], row["ratio over the\nfastest link"]) == (
-            "10 Mbit/s: 0.100",
-            f"{fastest}: 2.00",
+        assert (row["ratio over the\nslowest link"], row["ratio over the\nfastest link"], row["95 %\ninterval"]) == (
+            *("10 Mbit/s: 0.100", f"{fastest}: 2.00", "2.00 to 2.00"),
         )
 
 
@@ -157,15 +156,15 @@ def test_launches_over_slow_links_may_have_fewer_steps_and_stand_in_the_same_swe
     assert table(*records[:-6])["regime"].nunique() == 1
 
 
-def test_oversubscribed_hosts_are_marked_and_explained(tmp_path):
-    [row] = shown(tmp_path, *rounds(dict.fromkeys(MEGABITS, 5.0), oversubscribed=True), *alone())
+def test_oversubscribed_hosts_are_marked_and_explained():
+    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0), oversubscribed=True), *alone())
     assert row["workers"] == "2†"
 
 
-def test_a_sweep_with_more_workers_on_each_host_is_in_the_table_alone(tmp_path):
+def test_a_sweep_with_more_workers_on_each_host_is_in_the_table_alone():
     records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *rounds(dict.fromkeys(MEGABITS, 5.0), workers=4), *alone()]
-    assert [(row["hosts"], row["workers"]) for row in shown(tmp_path, *records)] == [("2", "2"), ("2", "4")]
-    content, drawings = document.compose(Material(Results(tmp_path, named(*records), None)))
-    [caption] = [block["caption"] for block in content["blocks"] if block.get("file") == f"{bandwidths.FIGURE}.svg"]
-    assert caption.endswith("With more workers on each host: in the table.")
-    assert set(drawings[f"{bandwidths.FIGURE}.svg"].args[0]["workers"]) == {2}
+    blocks = bandwidths.section(material_of(*records))
+    assert [(row["hosts"], row["workers"]) for row in rows_of(blocks)] == [("2", "2"), ("2", "4")]
+    [figure] = [block for block in blocks if block["kind"] == "figure"]
+    assert figure["caption"].endswith("With more workers on each host: in the table.")
+    assert set(figure["draw"].args[0]["workers"]) == {2}

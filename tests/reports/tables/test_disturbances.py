@@ -8,14 +8,14 @@ import pytest
 from msgspec import structs
 
 from common.records.training import Record
-from reports import document
 from reports.tables.disturbances import Disturbance, disturbed_rounds
 from reports.tables.disturbances import table as disturbances_table
 from reports.tables.material import Material
 from reports.tables.results import Results
-from reports.words import disturbances
+from reports.words import disturbances, first_page
 from tests.changes import changed
-from tests.reports.pieces import answers, headings
+from tests.reports.materials import material_of
+from tests.reports.pieces import answers
 from tests.reports.records import make_record, named, varied
 
 QUIET = {"steal_seconds": 0.0, "busy_seconds": 0.9, "own_seconds": 0.9, "spin_seconds": 1e-4}
@@ -201,7 +201,6 @@ def test_launches_beside_the_rounds_are_counted_apart():
     assert sentence.startswith("1 launch beside the rounds was disturbed: the hypervisor")
 
 
-def test_the_first_page_says_it_and_the_report_has_the_section(tmp_path):
-    content, _ = document.compose(Material(Results(tmp_path, named(told(), told(None, steal_seconds=0.5)), None)))
-    assert "1 round was disturbed." in answers(content)["How sure"][2]
-    assert "Was the machine quiet?" in headings(content["blocks"])
+def test_the_first_page_says_it():
+    blocks = first_page.section(material_of(told(), told(None, steal_seconds=0.5)))
+    assert "1 round was disturbed." in answers(blocks)["How sure"][2]

@@ -4,13 +4,9 @@ import pytest
 from msgspec import structs
 
 from common.records.training import Record
-from reports import document
 from reports.tables import summaries
 from reports.tables.hosts import table as hosts_table
-from reports.tables.material import Material
-from reports.tables.results import Results
 from tests.changes import changed
-from tests.reports.pieces import headings
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts
 
 HOURS = [0.0, 7200.0]
@@ -20,11 +16,6 @@ HOURS = [0.0, 7200.0]
 def table(*records: Record):
     stems = named(*records)
     return hosts_table(summaries.launches(stems), stems)
-
-
-def test_with_hosts_there_is_a_chapter_of_them(tmp_path):
-    content, _ = document.compose(Material(Results(tmp_path, named(over_hosts()), None)))
-    assert "Hosts" in headings(content["blocks"], 1)
 
 
 def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts():

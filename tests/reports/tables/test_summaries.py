@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -72,7 +73,8 @@ def test_the_base_is_the_one_that_the_record_names():
 )
 def test_one_worker_is_of_the_same_scaling_where_that_was_measured_else_of_the_other(weak, strong, speed_up):
     def launch(name: str, scaling: str, workers: int, milliseconds: float) -> Record:
-        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, workers=workers)
+        lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, seed=3, workers=workers, **lengths)
         return make_record(name, workers, (milliseconds,) * 3, task=task)
 
     records = [launch("amber_ring", "weak", 2, 4.0)]
@@ -226,7 +228,8 @@ def test_a_launch_whose_bytes_have_no_formula_has_none():
 
 def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_workers_then_most_launches():
     def launch(batch: int, workers: int = 1, scaling: str = "weak", exchange: bool = True) -> Record:
-        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, batch=batch, workers=workers)
+        lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+        task = dataclasses.replace(PRESETS["digits"], scaling=scaling, batch=batch, workers=workers, **lengths)
         return make_record("amber_ring", workers, task=task, options=MadeUpOptions(exchange=exchange))
 
     records = named(
@@ -236,8 +239,8 @@ def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_work
         *[launch(16), launch(16, exchange=False), launch(16, exchange=False), launch(16, exchange=False)],
         *[launch(40), launch(40), launch(64)],
     )
-    shown = [regime.split(";")[0].split(" --batch ") for regime in summaries.regimes(summaries.launches(records))]
-    assert [[scaling.split(":")[0], *batch] for scaling, *batch in shown] == [
+    shown = summaries.regimes(summaries.launches(records))
+    assert [[regime.split(":")[0], *re.findall(r"--batch (\d+)", regime)] for regime in shown] == [
         *[["weak"], ["weak", "24"], ["weak", "8"], ["weak", "40"], ["weak", "16"], ["strong"]],
     ]
 
@@ -286,7 +289,9 @@ def test_a_strategy_without_options_exchanges_gradients():
 
 def clocked(name: str, steps: int, window_steps: int, **changes: object) -> Record:
     task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, steps=steps, window_steps=window_steps)
-    return make_record(name, 2, task=dataclasses.replace(task, **changes), examples_per_step=64)
+    task = dataclasses.replace(task, **changes)
+    # Its losses don't matter here, and are those of fewer steps.
+    return changed(make_record(name, 2, task=dataclasses.replace(task, steps=60), examples_per_step=64), task=task)
 
 
 @pytest.mark.parametrize("others", [(300, 25), (90, 20), (350, 100)])
@@ -518,7 +523,7 @@ def test_a_regime_has_its_own_rows_with_exchange():
 
 def test_launches_over_links_of_a_chosen_bandwidth_share_the_plot_of_the_longest_whatever_their_windows():
     lengths = [dataclasses.replace(make_record().task, workers=2, steps=steps) for steps in (90, 300, 120)]
-    records = [over_hosts(megabits=10.0 * place, task=task) for place, task in enumerate(lengths, start=1)]
+    records = [changed(over_hosts(megabits=10.0 * place), task=task) for place, task in enumerate(lengths, start=1)]
     launches = summaries.launches(named(*records))
     assert launches["task"].tolist() == ["--preset digits --scaling weak --warmup-steps 20 --window-steps 10"] * 3
     assert launches["link_bytes_per_second"].tolist() == [record.link.bytes_per_second for record in records]

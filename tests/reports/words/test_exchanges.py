@@ -10,9 +10,8 @@ from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import write_record
 from common.records.trace import STEP
 from common.records.training import Record
-from reports import document
-from reports.blocks import DASH
-from reports.render import pdf, web_page
+from reports.blocks import DASH, heading
+from reports.render import pdf, shell, web_page
 from reports.tables import summaries
 from reports.tables.exchanges import Exchange
 from reports.tables.exchanges import table as exchanges_table
@@ -20,7 +19,7 @@ from reports.tables.material import Material
 from reports.tables.results import Results, read_results
 from reports.words import exchanges
 from tests.changes import changed
-from tests.reports.pieces import first_for_all, headings, table_under
+from tests.reports.pieces import table_under
 from tests.reports.records import make_record, named, over_hosts, varied, write_all
 from tests.reports.replays import replay, replayed
 from tests.reports.steps import cells_and_steps
@@ -183,9 +182,8 @@ def test_times_of_ranks_on_several_hosts_are_not_taken_in_one_clock():
     assert "several hosts" in lists(section(steps(1.9), {"1": replay(1.0, hosts=hosts)}))[0][0]
 
 
-def test_without_replays_nothing_is_said(tmp_path):
+def test_without_replays_nothing_is_said():
     assert section(steps(1.9), {}) == []
-    assert HEADING not in headings(document.compose(Material(Results(tmp_path, steps(1.9), None)))[0]["blocks"])
 
 
 def test_without_any_launch_the_reasons_are_said():
@@ -216,26 +214,16 @@ def test_messages_that_differ_between_launches_have_their_span():
     assert rows(section(steps(1.9), sent))[0]["messages\nof a step"] == "1 to 2"
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory) -> Results:
-    folder = write_all(tmp_path_factory.mktemp("results"), steps(1.9) | named(make_record("amber_single")))
+def test_pdf_and_page_have_the_section(tmp_path):
+    folder = write_all(tmp_path, steps(1.9) | named(make_record("amber_single")))
     (folder / "replays").mkdir()
     for stem, record in (traced(1.2, (2.6,)) | {"refused": refused("It has *no* #messages.")}).items():
         write_record(folder / "replays" / f"{stem}.json", record)
-    return read_results(folder)
-
-
-def test_the_document_has_the_section_after_the_one_on_when_it_pays(results):
-    content, _ = document.compose(Material(results))
+    results = read_results(folder)
+    parts = [heading("Tables"), *exchanges.section(Material(results))]
+    content, _ = shell.compose("", results.started_at, parts)
     assert table_under(content["blocks"], HEADING)["rows"][0][:3] == ["amber_ring", "2", "1"]
-    own = headings(content["blocks"])
-    assert own.index("When does synchronous SGD pay?") + 1 == own.index(HEADING)
-
-
-def test_pdf_and_page_have_the_section(results):
-    content, drawings = document.compose(Material(results))
-    images = first_for_all(drawings)
-    assert pdf.typeset(results.started_at, content, images).startswith(b"%PDF-")
-    page = web_page.build(content, images).decode()
+    assert pdf.typeset(results.started_at, content, {}).startswith(b"%PDF-")
+    page = web_page.build(content, {}).decode()
     assert HEADING in page
     assert "It has *no* #messages." in page

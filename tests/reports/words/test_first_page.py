@@ -3,23 +3,23 @@
 from common.records.manifest import Differences
 from common.records.training import Record
 from common.sessions import calibration
-from reports import document
-from reports.tables import standings
 from reports.tables.material import Material
 from reports.tables.results import Origin, Results
+from reports.words import first_page
+from tests.reports.materials import material_of
 from tests.reports.pieces import answers
 from tests.reports.records import certified, make_record, named, unfinished
 
 
-def figure(tmp_path, *records: Record) -> dict:
-    """The first figure of the document."""
-    blocks = document.compose(Material(Results(tmp_path, named(*records), None)))[0]["blocks"]
-    return next(block for block in blocks if block["kind"] == "figure")
+def figure(*records: Record) -> dict:
+    """The figure of the first page."""
+    return next(block for block in first_page.section(material_of(*records)) if block["kind"] == "figure")
 
 
-def page(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
+def ending(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
+    """The sentences at the end of the page, by the question that they answer."""
     results = Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)
-    return answers(document.compose(Material(results))[0])
+    return answers(first_page.section(Material(results)))
 
 
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
@@ -30,64 +30,59 @@ def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts
 def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
     records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
     asked = "nox -s calibrate tells whether these tests keep their promises on this machine."
-    assert asked in page(tmp_path, *records)["What next"]
+    assert asked in ending(tmp_path, *records)["What next"]
     made = {"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU", "cores": 2, "strategy": "amber"}
     counts = {"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "long_blocks": 18, "found": 18}
     shares = {"alarms_bound": 0.2, "spread": 0.01, "busy_share": 0.05, "smallest_difference": 0.01}
     calibration.write(tmp_path / calibration.FILE, calibration.Calibration(**made, **counts, **shares))
-    assert asked not in page(tmp_path, *records)["What next"]
+    assert asked not in ending(tmp_path, *records)["What next"]
 
 
 def test_a_folder_without_any_measurement_has_answers_all_the_same(tmp_path):
-    told = page(tmp_path, unfinished("failed", "It broke."), left_out={"amber_library": 12.0})
+    told = ending(tmp_path, unfinished("failed", "It broke."), left_out={"amber_library": 12.0})
     assert "No launch could be compared with the oracle." in told["How sure"]
     assert told["How sure"][-1] == "The time didn't suffice for amber_library (--minutes 12 would do)."
 
 
-def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(tmp_path):
-    records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(standings.MOST_ROWS + 2)]
-    shown = figure(tmp_path, *records)
-    assert shown["caption"].endswith(f" The fastest {standings.MOST_ROWS} of 14; the tables have all.")
-    assert "2 workers: from amber_11 with 9,846 to amber_00 with 64,000 samples per second" in shown["alt"]
-    assert "2 workers: amber_00 with 64,000" in figure(tmp_path, records[0])["alt"]
+def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(monkeypatch):
+    monkeypatch.setattr(first_page, "MOST_ROWS", 3)
+    records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(5)]
+    shown = figure(*records)
+    assert shown["caption"].endswith(" The fastest 3 of 5; the tables have all.")
+    assert "2 workers: from amber_02 with 32,000 to amber_00 with 64,000 samples per second" in shown["alt"]
+    assert "2 workers: amber_00 with 64,000" in figure(records[0])["alt"]
 
 
-def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed(tmp_path):
+def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed():
     records = [make_record("amber_ring", 2), make_record("amber_ring", 4)]
-    blocks = document.compose(Material(Results(tmp_path, named(*records), None)))[0]["blocks"]
-    kinds = ["heading", "headline", "text", "table", "figure", "answers", "contents"]
-    assert [block["kind"] for block in blocks[:7]] == kinds
+    blocks = first_page.section(material_of(*records))
+    assert [block["kind"] for block in blocks] == ["heading", "headline", "text", "table", "figure", "answers"]
     assert "Hollow, on grey: more threads than cores." in blocks[4]["caption"]
-    assert "more threads" not in figure(tmp_path, records[0])["caption"]
+    assert "more threads" not in figure(records[0])["caption"]
 
 
 def test_how_many_cautions_there_are_is_said(tmp_path):
-    short = page(tmp_path, make_record("amber_ring", 2))["How sure"]
+    short = ending(tmp_path, make_record("amber_ring", 2))["How sure"]
     assert short[2].endswith("1 more thing makes some numbers less certain: see \u201cCautions\u201d.")
-    both = page(tmp_path, make_record("amber_ring", 2, git_commit="0123+changes"))["How sure"]
+    both = ending(tmp_path, make_record("amber_ring", 2, git_commit="0123+changes"))["How sure"]
     assert "2 more things make some numbers" in both[2]
 
 
 def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
     records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
-    [sure, following] = ending(tmp_path, *records)
-    assert (sure["question"], len(sure["items"])) == ("How sure", 3)
-    assert following["items"] == [
+    told = ending(tmp_path, *records)
+    assert ([*told], len(told["How sure"])) == (["How sure", "What next"], 3)
+    assert told["What next"] == [
         "nox -s calibrate tells whether these tests keep their promises on this machine.",
         "nox -s amber_ring: trains with it; -- --help lists its options.",
     ]
-    [_, following] = ending(tmp_path, *records[:5], *records[6:11])
-    assert following["items"][0].startswith("nox -s compare -- --repetitions 6: ")
+    few = ending(tmp_path, *records[:5], *records[6:11])
+    assert few["What next"][0].startswith("nox -s compare -- --repetitions 6: ")
 
 
 def test_what_is_missing_and_which_files_differ_stand_on_the_first_page_as_well(tmp_path):
     refused = unfinished("unsupported", "It has no ring: install one.", "amber_library")
     changed = Differences(exists=True, changed=("amber_ring-0.json",))
-    [sure, *_] = ending(tmp_path, *rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))
-    assert sure["items"][0] == "amber_ring-0.json differs from what its launch left."
-    assert sure["items"][-1] == "Not compared: amber_library. It has no ring: install one."
-
-
-def ending(tmp_path, *records: Record, **facts: object) -> list[dict]:
-    content = document.compose(Material(Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)))[0]
-    return next(block for block in content["blocks"] if block["kind"] == "answers")["answers"]
+    sure = ending(tmp_path, *rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))["How sure"]
+    assert sure[0] == "amber_ring-0.json differs from what its launch left."
+    assert sure[-1] == "Not compared: amber_library. It has no ring: install one."

@@ -5,7 +5,6 @@ from msgspec import structs
 
 from common.records.header import Allocated
 from common.records.training import Record
-from reports import document
 from reports.tables import summaries
 from reports.tables.hosts import table as hosts_table
 from reports.tables.material import Material
@@ -38,8 +37,6 @@ def skew_of(tmp_path, *records: Record) -> dict[str, str]:
 def test_without_hosts_there_is_no_chapter_and_no_row(tmp_path):
     assert chapter(tmp_path, make_record("amber_ring", 2)) == []
     assert table(make_record("amber_ring", 2)) == []
-    content, _ = document.compose(Material(Results(tmp_path, named(make_record("amber_ring", 2)), None)))
-    assert "Hosts" not in headings(content["blocks"], 1)
 
 
 def test_what_is_within_the_uncertainty_of_both_clocks_is_told_of_nobody(tmp_path):

@@ -11,15 +11,14 @@ import pytest
 
 from common.records.certificate import DEVIATES, FOLLOWS_UP_TO
 from common.records.training import Record
-from reports import document
 from reports.blocks import DASH
-from reports.render import pdf, web_page
+from reports.render import pdf, shell, web_page
 from reports.tables import certificate, summaries
 from reports.tables.material import Material
 from reports.tables.results import Results
 from reports.tables.standings import FASTEST, MOST_ROWS, SLOWER, UNDECIDED, Limit, Standing, of_regime
-from reports.words import standings
-from tests.reports.pieces import first_for_all
+from reports.words import first_page, standings
+from tests.reports.pieces import blanks_for_all
 from tests.reports.records import certified, make_record, named, varied
 
 
@@ -174,8 +173,8 @@ def test_pdf_and_page_have_the_numbers_of_the_rows(tmp_path):
     results = Results(tmp_path, named(*certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)), None)
     material = Material(results)
     rows = of_regime(material, summaries.regimes(material.launches)[0])
-    content, drawings = document.compose(material)
-    images = first_for_all(drawings)
+    content, drawings = shell.compose("", results.started_at, first_page.section(material))
+    images = blanks_for_all(drawings)
     [table, *_] = re.findall(r"<tbody>(.*?)</tbody>", web_page.build(content, images).decode(), re.S)
     assert "&lt;b&gt;$x$" in table
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", table)]
