@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 from reports import blocks
 from reports.blocks import Block, Drawings
-from reports.render import pdf, shell
-from reports.render.shell import draw_all
+from reports.render import shell
 from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.words import (
     accuracy,
     bandwidths,
@@ -73,12 +71,6 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
 
 ON_A_NEW_PAGE = "Tables"
 """The chapter that begins on a page of its own."""
-
-
-def build(results: Results) -> bytes:
-    """The report on `results` as a PDF: the same bytes for the same records. Raises UserError for a damaged task."""
-    content, drawings = compose(Material(results))
-    return pdf.typeset(results.started_at, content, draw_all(drawings))
 
 
 def compose(material: Material) -> tuple[dict[str, object], Drawings]:
