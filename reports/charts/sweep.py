@@ -35,9 +35,9 @@ def sweep(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, Style
     drawn, note = layout.thinned(launches, ["strategy"], "strategy and link")
     groups, is_wide = _groups(cells), width > style.NARROW
     heights = [_PANEL_HEIGHT] * (2 if is_wide else 2 * len(groups))
-    handles = _legend(cells, looks)
     megabits = {each / 1e6: layout.short(float(f"{each / 1e6:.2g}")) for each in cells["bandwidth_bits_per_second"]}
     with matplotlib.rc_context(style.SETTINGS):
+        handles = _legend(cells, looks)
         figure, panels = layout.panels(
             2 * len(groups), heights, left=13, between=7, under=10, handles=handles, note=note, width=width
         )
