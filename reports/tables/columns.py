@@ -207,5 +207,6 @@ _FLAGS = {name for columns in COLUMNS.values() for name, meaning in columns.item
 
 def table(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
     """The table of this name: of these rows all that its columns are, in their order, and nothing else."""
-    columns = [*COLUMNS[name]]
-    return pd.DataFrame(list(rows), columns=columns).astype({each: bool for each in columns if each in _FLAGS})
+    found = pd.DataFrame(list(rows), columns=[*COLUMNS[name]])
+    # Without rows nothing tells the type of a column that others select by.
+    return found.astype({each: bool for each in found.columns if each in _FLAGS}) if found.empty else found
