@@ -35,7 +35,7 @@ def write_report(
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
-    beside = frames.folder_beside(out)
+    beside = out.with_name(f"{out.stem}-tables")
     found = read_results(results or newest_comparison(Path("results")))
     other = read_results(against) if against else None
     if other and other.folder.resolve() == found.folder.resolve():
@@ -47,18 +47,16 @@ def write_report(
     gc.enable()
     material = Material(found, other)
     content, drawings = compose(material)
-    why = {
-        "headline": "No launch ended ok with a measurement",
-        bandwidths.FIGURE: f"No virtual hosts were measured with {FEWEST} bandwidths",
-    }
-    kept = {name: path for name, path in (("headline", headline), (bandwidths.FIGURE, sweep)) if path}
-    for name in kept:
-        if f"{name}.svg" not in drawings:
-            raise UserError(f"{why[name]}, so there is no figure to draw: leave --{name} out.")
+    asked = [("headline", headline, "No launch ended ok with a measurement")]
+    asked.append((bandwidths.FIGURE, sweep, f"No virtual hosts were measured with {FEWEST} bandwidths"))
+    for name, path, why in asked:
+        if path and f"{name}.svg" not in drawings:
+            raise UserError(f"{why}, so there is no figure to draw: leave --{name} out.")
     images = shell.write(out, found.started_at, content, drawings)
     frames.write(beside, material)
-    for name, path in kept.items():
-        write_atomically(path, images[f"{name}.svg"])
+    for name, path, _ in asked:
+        if path:
+            write_atomically(path, images[f"{name}.svg"])
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
         print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")

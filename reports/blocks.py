@@ -191,9 +191,9 @@ def ratio(value: float) -> str:
     return DASH if math.isnan(value) else f"{value:.2f}"
 
 
-def milliseconds(seconds: float) -> str:
-    """Seconds as milliseconds in three or four significant digits, without the unit: columns say it once."""
-    return number(1000 * seconds)
+def milliseconds(seconds: float, digits: int | None = None) -> str:
+    """Seconds as milliseconds, three or four significant digits or so many after the point, without the unit."""
+    return number(1000 * seconds) if digits is None else fixed(1000 * seconds, digits)
 
 
 def interval(low: float, high: float, write: Callable[[float], str] = ratio) -> str:

@@ -69,17 +69,13 @@ def _draw_parts(
             color, hatch = style.PARTS[part]
             look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
             [bar] = axes.barh(place, end - start, left=start, height=0.7, color=color, alpha=alpha, **look)
-            svg.mark(bar, [part, about["strategy"]], {**about, "part": part, **_tip_of_part(rows[part])})
+            row = rows[part]
+            low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
+            interval = blocks.interval(low, high, blocks.milliseconds) + ("" if math.isnan(low) else " ms")
+            tip = {"part": part, "per step": f"{blocks.milliseconds(row['seconds'])} ms", "95 % interval": interval}
+            tip |= {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
+            svg.mark(bar, [part, about["strategy"]], dict(about) | tip)
     return min(0.0, *(start for start, _ in spans.values())), right
-
-
-def _tip_of_part(row: Mapping[str, object]) -> dict[str, object]:
-    low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
-    return {
-        "per step": f"{blocks.milliseconds(row['seconds'])} ms",
-        "95 % interval": blocks.interval(low, high, blocks.milliseconds) + ("" if math.isnan(low) else " ms"),
-        "n": blocks.DASH if math.isnan(n) else f"{n:.0f}",
-    }
 
 
 def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:

@@ -23,10 +23,16 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 
     `images` are its figures as SVG.
     """
-    parts, title = [], ""
+    parts, chapters, title = [], [], ""
     for position, block in enumerate(content["blocks"]):
         title = block["text"] if block["kind"] == "heading" else title
         parts.append(_written(block, position, title, images))
+        if block["kind"] == "heading" and block["level"] == 1:
+            chapters.append(f'<li><a href="#{_anchor(block, position)}">{escape(title)}</a></li>\n')
+    font = ""
+    if images:
+        data = base64.b64encode(svg.font([*images.values()])).decode()
+        font = f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
     script = _beside("page.js")
     # The browser may run this script alone, and show what is in the page.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -43,7 +49,7 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 <link rel="icon" href="data:,">
 <title>{escape(f"{content['title']}: {content['subtitle']}")}</title>
 <style>
-{_font(images)}{_beside("page.css")}</style>
+{font}{_beside("page.css")}</style>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
@@ -52,32 +58,19 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 <p class="subtitle">{escape(content["subtitle"])}</p>
 <p class="date">{escape(content["date"])}</p>
 </header>
-{_contents(content["blocks"])}
+<nav aria-label="Contents">
+<details>
+<summary>Contents</summary>
+<ol>
+{"".join(chapters)}</ol>
+</details>
+</nav>
 <main id="content">
 {"".join(parts)}</main>
 <script>{script}</script>
 </body>
 </html>
 """.encode()
-
-
-def _font(images: Mapping[str, bytes]) -> str:
-    """The rule that gives the figures their font; nothing where there are none."""
-    if not images:
-        return ""
-    data = base64.b64encode(svg.font([*images.values()])).decode()
-    return f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
-
-
-def _contents(blocks: Sequence[Block]) -> str:
-    """The list of the chapters, folded up where there's little room for it."""
-    chapters = [
-        f'<li><a href="#{_anchor(block, position)}">{escape(block["text"])}</a></li>\n'
-        for position, block in enumerate(blocks)
-        if block["kind"] == "heading" and block["level"] == 1
-    ]
-    listed = f"<details>\n<summary>Contents</summary>\n<ol>\n{''.join(chapters)}</ol>\n</details>"
-    return f'<nav aria-label="Contents">\n{listed}\n</nav>'
 
 
 def _anchor(block: Block, position: int) -> str:

@@ -10,11 +10,6 @@ from reports.tables import columns
 from reports.tables.material import Material
 
 
-def folder_beside(document: Path) -> Path:
-    """Where the tables of a report lie: `comparison-tables` beside `comparison.pdf`."""
-    return document.with_name(f"{document.stem}-tables")
-
-
 def write(folder: Path, material: Material) -> None:
     """Write each table of `columns.COLUMNS` to a CSV file of its name, and what their columns are to `columns.csv`.
 

@@ -6,9 +6,6 @@ import pandas as pd
 
 from common.statistics.intervals import Interval, median_interval
 
-CAN_NOT_TELL, TOO_FEW, NO_ROUND = "can't tell", "too few rounds", "no shared round"
-"""What is said where no interval lies on one side."""
-
 _COLUMNS = ["regime", "first", "second", "workers", "pairs", "first_seconds", "second_seconds", "factor", "low", "high"]
 
 
@@ -74,11 +71,11 @@ def median(values: pd.Series) -> tuple[float, float, float, int]:
 def side(found: Interval | None, middle: float, words: tuple[str, str]) -> str:
     """What an interval over rounds says: one of the `words` where it lies below or above the `middle`."""
     if found is None:
-        return NO_ROUND
+        return "no shared round"
     if found.low is None or found.high is None:
-        return TOO_FEW
+        return "too few rounds"
     below, above = words
-    return above if found.low > middle else below if found.high < middle else CAN_NOT_TELL
+    return above if found.low > middle else below if found.high < middle else "can't tell"
 
 
 def _rows(matched: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

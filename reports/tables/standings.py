@@ -72,7 +72,13 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
     cells = summaries.over_fastest_links(summaries.with_exchange(material.cells, regime))
     comparisons = material.ranking.comparisons
     family = ranking.main_family(comparisons[comparisons["regime"] == regime])
-    cells = _of_world(cells, family)
+    if len(family):
+        own = family.iloc[0]
+        cells = cells[(cells["workers"] == own["workers"]) & (cells["placement"] == own["placement"])]
+    else:
+        fitting = cells if cells["oversubscribed"].all() else cells[~cells["oversubscribed"]]
+        cells = fitting[fitting["workers"] == fitting["workers"].max()]
+        cells = cells[cells["hosts"] == cells["hosts"].max()]
     leader = "" if family.empty else ranking.fastest_of(family)
     pairs = beside(family, leader)
     unranked = material.ranking.unranked
@@ -116,17 +122,6 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
             )
         )
     return sorted(rows, key=lambda row: (row.verdict == NOT_RANKED, row.strategy != leader))
-
-
-def _of_world(cells: pd.DataFrame, family: pd.DataFrame) -> pd.DataFrame:
-    """The cells of the family's world, or else of the largest one that fits the machine."""
-    if len(family):
-        first = family.iloc[0]
-        return cells[(cells["workers"] == first["workers"]) & (cells["placement"] == first["placement"])]
-    fitting = cells[~cells["oversubscribed"]]
-    fitting = cells if fitting.empty else fitting
-    most = fitting[fitting["workers"] == fitting["workers"].max()]
-    return most[most["hosts"] == most["hosts"].max()]
 
 
 def beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, float, str]]:

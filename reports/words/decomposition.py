@@ -111,7 +111,7 @@ def _table(rows: pd.DataFrame) -> Block:
         cell = own.iloc[0]
         # With so many digits after the point the step has three significant ones, and so have all of its parts.
         digits = max(0, 2 - math.floor(math.log10(1000 * cell["measured_seconds"])))
-        write = partial(_milliseconds, digits=digits)
+        write = partial(blocks.milliseconds, digits=digits)
         words = {row["part"]: _in_words(row, write) for row in own.to_dict("records")}
         known = [cell["strategy"], blocks.world(cell["workers"], cell["oversubscribed"]), write(cell["ideal_seconds"])]
         measured = blocks.with_interval(cell["measured_seconds"], cell["measured_low"], cell["measured_high"], write)
@@ -151,7 +151,3 @@ def _left_out(cells: pd.DataFrame) -> list[str]:
     for base, group in alone.groupby("named_base"):
         said.append(f"Left out, since {base} wasn't measured on the same work: {blocks.who(group)}.")
     return said
-
-
-def _milliseconds(seconds: float, digits: int) -> str:
-    return blocks.fixed(1000 * seconds, digits)

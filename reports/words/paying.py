@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from reports import blocks
 from reports.blocks import DASH, MINUS, Block
@@ -46,9 +47,11 @@ def section(material: Material) -> list[Block]:
 def _table(rows: Sequence[Paying]) -> Block:
     columns = ["strategy", "R", "ratio", "n", "measured", "contention", "T_sync /\nT_comp(R)"]
     columns += ["by the\nformula", "with\ncontention", "would pay\nfrom, rows"]
+    # So that what is surely not 1 doesn't look like it.
+    write = partial(blocks.fixed, digits=3)
     lines = [
         [
-            *[row.strategy, blocks.world(row.workers, row.oversubscribed), blocks.estimate(row.ratio, _ratio)],
+            *[row.strategy, blocks.world(row.workers, row.oversubscribed), blocks.estimate(row.ratio, write)],
             *[str(row.ratio.n if row.ratio else 0), row.measured, blocks.estimate(row.contention)],
             blocks.number(row.sync_share),
             *[row.formula or DASH, row.with_contention or DASH, _batch(row.fewest_batch)],
@@ -65,11 +68,6 @@ def _table(rows: Sequence[Paying]) -> Block:
         notes.append(f"{DASH} no launch without exchange shares a round with the others.")
     notes += blocks.oversubscribed_note(row.oversubscribed for row in rows)
     return blocks.table(columns, lines, notes, left=(0, 4, 7, 8))
-
-
-def _ratio(value: float) -> str:
-    """Three digits after the point, so that what is surely not 1 doesn't look like it; of a small one three in all."""
-    return f"{value:.3f}" if value >= 0.1 else blocks.number(value)
 
 
 def _batch(count: float) -> str:

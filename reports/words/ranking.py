@@ -95,8 +95,19 @@ def section(material: Material) -> list[Block]:
     if ranking.comparisons.empty and ranking.unranked.empty:
         return []
     parts = [blocks.heading("Who is faster: pairs within rounds", level=2)]
-    if tested(ranking.comparisons).empty:
-        parts.append(blocks.text(_nothing(ranking.comparisons)))
+    if ranking.comparisons.empty:
+        nothing = (
+            "Nothing is ranked: that takes two strategies with the same number of workers, a certificate for each, and "
+            "no more threads than cores."
+        )
+        parts.append(blocks.text(nothing))
+    elif tested(ranking.comparisons).empty:
+        few = (
+            f"There are too few rounds to rank anything: {_rounds(ranking.comparisons)}, and {FEWEST_LAUNCHES} are "
+            f"needed (more --minutes, or --repetitions {FEWEST_LAUNCHES}). The numbers show what was measured, not who "
+            "is faster."
+        )
+        parts.append(blocks.text(few))
     else:
         explanation = (
             "Strategies are compared within rounds, by the ratio of their samples per second: given is its geometric "
@@ -126,19 +137,6 @@ def section(material: Material) -> list[Block]:
         alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
         parts.append(blocks.figure("residuals", partial(deviation.residuals, family), caption, alt))
     return parts
-
-
-def _nothing(comparisons: pd.DataFrame) -> str:
-    """Why nothing is ranked, where no comparison has six rounds."""
-    if comparisons.empty:
-        return (
-            "Nothing is ranked: that takes two strategies with the same number of workers, a certificate for each, and "
-            "no more threads than cores."
-        )
-    return (
-        f"There are too few rounds to rank anything: {_rounds(comparisons)}, and {FEWEST_LAUNCHES} are needed (more "
-        f"--minutes, or --repetitions {FEWEST_LAUNCHES}). The numbers show what was measured, not who is faster."
-    )
 
 
 def _table(family: pd.DataFrame, margin: float) -> Block:

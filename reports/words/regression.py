@@ -1,7 +1,6 @@
 """What came of a comparison against another commit: whether this checkout is slower, and by how much at least."""
 
 from common.sessions import regression
-from common.sessions.regression import Change
 from reports import blocks
 from reports.tables.material import Material
 
@@ -25,22 +24,18 @@ def section(material: Material) -> list[blocks.Block]:
     shut = regression.failure(rows)
     summary = [regression.summary(rows), *([f"The gate is shut: {shut}"] if shut else []), first.notes]
     notes = [f"{row.in_words()}: {row.note}." for row in rows if row.note]
+    lines = []
+    for row in rows:
+        seconds = [row.here_seconds, row.there_seconds]
+        times = [blocks.DASH if each is None else blocks.milliseconds(each) for each in seconds]
+        ratio, exchange = blocks.DASH if row.ratio is None else f"{row.ratio:.3f}", "on" if row.exchange else "off"
+        configuration = [row.strategy, str(row.workers), f"{row.preset} {row.scaling}", exchange]
+        interval = row.interval_in_words() or blocks.DASH
+        lines.append([*configuration, *times, ratio, interval, str(row.n), row.verdict_in_words()])
     columns = ["strategy", "workers", "regime", "exchange", "ms here", "ms there", "ratio", "95 % interval"]
     return [
         blocks.heading(f"Against commit {first.commit[:10]}"),
         blocks.text(" ".join(filter(None, summary))),
         blocks.text(explanation),
-        blocks.table(
-            [*columns, "n", "verdict"], [_row(row) for row in rows], notes, (0, 2, 9), {9: 1}, warned="slower"
-        ),
+        blocks.table([*columns, "n", "verdict"], lines, notes, (0, 2, 9), {9: 1}, warned="slower"),
     ]
-
-
-def _row(row: Change) -> list[str]:
-    seconds = [row.here_seconds, row.there_seconds]
-    times = [blocks.DASH if each is None else blocks.milliseconds(each) for each in seconds]
-    ratio = blocks.DASH if row.ratio is None else f"{row.ratio:.3f}"
-    exchange = "on" if row.exchange else "off"
-    configuration = [row.strategy, str(row.workers), f"{row.preset} {row.scaling}", exchange]
-    interval = row.interval_in_words() or blocks.DASH
-    return [*configuration, *times, ratio, interval, str(row.n), row.verdict_in_words()]

@@ -22,33 +22,31 @@ def curves(material: Material) -> list[blocks.Block]:
     for name in material.regimes:
         shown = summaries.with_exchange(material.cells, name)
         any_batch = shown["regime_of_any_batch"].iloc[0]
-        if any_batch not in drawn or shown.groupby("strategy")["workers"].nunique().max() > 1:
-            drawn.add(any_batch)
-            parts += _curves(material, name, shown)
+        if any_batch in drawn and shown.groupby("strategy")["workers"].nunique().max() == 1:
+            continue
+        drawn.add(any_batch)
+        regime, first = material.names[name], shown.iloc[0]
+        about = f"{blocks.capitalized(batch_in_words(shown))}. Options: {first['task']}. Machine: {first['machine']}."
+        parts += [blocks.heading(blocks.capitalized(regime), level=2), blocks.text(about)]
+        every, shown = shown, summaries.over_fastest_links(shown)
+        only = " Of several links the fastest." if len(shown) < len(every) else ""
+        if shown["workers"].nunique() == 1:
+            parts.append(blocks.text("Only one number of workers was measured here, so there is no curve to draw."))
+            continue
+        points = summaries.with_exchange(material.launches, name)
+        points = points[points["strategy"].isin(shown["strategy"])]
+        whose = " of a strategy on as many hosts" if shown["placement"].any() else ""
+        caption = (
+            f"Throughput, a panel for each strategy, {regime}. Every mark is one launch, hollow with more threads than "
+            f"cores; lines join the medians{whose}. n = {blocks.span(shown['n'])} launches each.{only}"
+        )
+        alt = (
+            "A panel for each strategy with its samples per second over the number of workers, the others' in grey. "
+            "The table of speeds has all numbers."
+        )
+        draw = partial(speed_charts.curves, shown, points, style.styles(material.colors))
+        parts.append(blocks.figure("curves", draw, caption, alt, stacks=True))
     return parts
-
-
-def _curves(material: Material, name: str, shown: pd.DataFrame) -> list[blocks.Block]:
-    regime, first = material.names[name], shown.iloc[0]
-    about = f"{blocks.capitalized(batch_in_words(shown))}. Options: {first['task']}. Machine: {first['machine']}."
-    parts = [blocks.heading(blocks.capitalized(regime), level=2), blocks.text(about)]
-    every, shown = shown, summaries.over_fastest_links(shown)
-    only = " Of several links the fastest." if len(shown) < len(every) else ""
-    if shown["workers"].nunique() == 1:
-        return [*parts, blocks.text("Only one number of workers was measured here, so there is no curve to draw.")]
-    points = summaries.with_exchange(material.launches, name)
-    points = points[points["strategy"].isin(shown["strategy"])]
-    whose = " of a strategy on as many hosts" if shown["placement"].any() else ""
-    caption = (
-        f"Throughput, a panel for each strategy, {regime}. Every mark is one launch, hollow with more threads than "
-        f"cores; lines join the medians{whose}. n = {blocks.span(shown['n'])} launches each.{only}"
-    )
-    alt = (
-        "A panel for each strategy with its samples per second over the number of workers, the others' in grey. The "
-        "table of speeds has all numbers."
-    )
-    draw = partial(speed_charts.curves, shown, points, style.styles(material.colors))
-    return [*parts, blocks.figure("curves", draw, caption, alt, stacks=True)]
 
 
 def tables(material: Material) -> list[blocks.Block]:
