@@ -23,7 +23,8 @@ def table(
 
     `launches` and `cells` are those of `summaries`.
     """
-    told = cells[cells["exchange"] & cells["virtual"] & (cells["hosts"] > 1)]
+    # Real hosts have one link, which is no sweep.
+    told = cells[cells["exchange"] & (cells["hosts"] > 1)]
     told = told.assign(own=summaries.without_hosts(told), is_chosen=told["bandwidth_bits_per_second"].notna())
     # As it was asked for, else as it was measured for that many hosts.
     measured = 8 * told["link_bytes_per_second"] * WIRE_BYTES / PAYLOAD_BYTES
@@ -47,7 +48,7 @@ def table(
         ratios = (own / rates.get((cell["work"], cell["base"], 1), nothing)).dropna()
         rows.append(cell | about | dict(zip(("ratio", "low", "high", "rounds"), pairs.median(ratios), strict=True)))
     keys = ["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"]
-    return pd.DataFrame(rows).sort_values(keys) if rows else pd.DataFrame(columns=keys)
+    return pd.DataFrame(rows).sort_values(keys) if rows else pd.DataFrame()
 
 
 def ring_bound(parameter_bytes: int, workers: int, bits_per_second: float) -> float:
@@ -69,7 +70,7 @@ def paying(found: pd.DataFrame) -> pd.DataFrame:
     `least_bits_per_second`, the slowest link, and `least_ratio`, the ratio there.
     """
     rows = []
-    for _, group in found.groupby(["own", *_SWEEP], sort=False):
+    for _, group in found.groupby(["own", *_SWEEP]):
         ordered = group.sort_values("bandwidth_bits_per_second", ascending=False)
         above = (ordered["low"] > 1).cummin()
         pays_from = ordered.loc[above, "bandwidth_bits_per_second"].min()

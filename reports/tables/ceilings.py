@@ -44,7 +44,7 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
         known["exchange_seconds"] = exchanging.get(transport, math.nan)
         beside.append(row | known)
     names = [*_STEP, "n", "step_seconds", "products_seconds", "exchange_seconds"]
-    return pd.DataFrame(beside, columns=names).dropna(subset=["products_seconds"]).reset_index(drop=True)
+    return pd.DataFrame(beside, columns=names).dropna(subset=["products_seconds"])
 
 
 def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:

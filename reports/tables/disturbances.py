@@ -64,7 +64,7 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> list[Dist
     shares = _shares(pd.DataFrame(rows).astype(dict.fromkeys(_MEASURED, float)))
     return [
         Disturbance(str(launch), rounds.get(str(launch)), {cause: row[cause] for cause in _CAUSES}, row["disturbed"])
-        for launch, row in shares.groupby("launch", sort=False).max().to_dict("index").items()
+        for launch, row in shares.groupby("launch").max().to_dict("index").items()
     ]
 
 
@@ -86,9 +86,9 @@ def _shares(windows: pd.DataFrame) -> pd.DataFrame:
     windows = windows.assign(
         taken=taken,
         cores_of_taken=windows["core_seconds"].where(taken.notna()),
-        counts=(windows["core_seconds"] / windows["seconds"]).round().clip(lower=1),
+        counts=(windows["core_seconds"] / windows["seconds"]).round(),
     ).join(usual.add_prefix("usual_"))
-    ranks = windows.groupby(["launch", "rank"], sort=False)
+    ranks = windows.groupby(["launch", "rank"])
     lost = ranks[["core_seconds", "steal_seconds", "taken", "cores_of_taken", "counts"]].sum()
     speeds = ranks[[*_SPEEDS, *(f"usual_{name}" for name in _SPEEDS)]].median()
     shares = pd.DataFrame(

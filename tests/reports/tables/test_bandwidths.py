@@ -35,10 +35,10 @@ def alone(milliseconds: float = 4.0, n: int = 6) -> list[Record]:
     return [over_hosts("amber_single", 1, 1, (milliseconds * (1 + number / 100),) * 3) for number in range(n)]
 
 
-def table(*records: Record) -> pd.DataFrame:
+def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
     stems = named(*records)
     launches = summaries.launches(stems)
-    return bandwidths_table(launches, summaries.cells(launches), stems, None)
+    return bandwidths_table(launches, summaries.cells(launches), stems, plan)
 
 
 def shown(*records: Record) -> list[dict[str, str]]:
@@ -63,6 +63,30 @@ def test_two_bandwidths_are_no_sweep_and_three_are():
     assert found["bandwidth_bits_per_second"].tolist() == [1e7, 1e8, 1e9]
     assert set(found["own"]) == {"amber_ring"}
     assert found["is_chosen"].all()
+
+
+def test_one_host_and_launches_without_exchange_make_no_sweep():
+    silent = {"options": MadeUpOptions(exchange=False)}
+    assert table(*rounds(dict.fromkeys(MEGABITS, 5.0), **silent), *alone()).empty
+    assert table(*(over_hosts("amber_single", 1, 1, megabits=each) for each in MEGABITS)).empty
+
+
+def test_rounds_are_those_of_the_plan():
+    records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *alone()]
+    plan = pd.DataFrame([{"launch": name, "repetition": int(name[-2:]) % 6} for name in named(*records)])
+    three, bases = plan[plan["repetition"] < 3], plan[plan["launch"].str.startswith("amber_single")]
+    assert {*table(*records, plan=three)["rounds"]} == {3}
+    assert {*table(*records, plan=bases)["rounds"]} == {0}
+
+
+def test_a_step_of_asynchronous_workers_is_one_workers_beside_the_base():
+    [together, alone_each] = (
+        table(*rounds(dict.fromkeys(MEGABITS, 5.0), n=1, synchronous=flag), *alone(n=1))["base_seconds"].tolist()
+        for flag in (True, False)
+    )
+    # The base has 64 rows in 4 ms; a step of two synchronous workers has 128, 64 each.
+    assert together == pytest.approx([0.004] * 3)
+    assert alone_each == pytest.approx([0.008] * 3)
 
 
 def test_real_hosts_make_no_sweep():

@@ -1,10 +1,14 @@
 """The hosts' tables: clocks set by hand, and what follows of who waited for whom."""
 
+import math
+
 import pytest
 from msgspec import structs
 
+from common.records.header import Host
 from common.records.training import Record
 from reports.tables import summaries
+from reports.tables.hosts import clock_uncertainty
 from reports.tables.hosts import table as hosts_table
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts
@@ -38,9 +42,22 @@ def test_who_starts_and_who_finishes_last_may_be_different_hosts():
 
 
 def test_the_last_rank_of_a_host_counts_for_it():
-    [row] = table(over_hosts(workers=4, hosts=2, late=[0.0, 0.002, 0.001, 0.001]))
+    [row] = table(over_hosts(workers=4, hosts=2, late=[0.002, 0.0, 0.001, 0.001]))
     assert row.started_last == {"host1": 4}
     assert row.seconds == pytest.approx(0.002, abs=1e-6)
+
+
+def test_a_window_starts_so_long_after_its_process():
+    record = over_hosts(late=[0.0, 0.003])
+    sooner = [
+        structs.replace(each, started_seconds=each.started_seconds - 0.002 * each.rank) for each in record.windows
+    ]
+    [row] = table(changed(record, windows=sooner))
+    assert row.seconds == pytest.approx(0.001, abs=1e-6)
+
+
+def test_where_a_clock_tells_no_uncertainty_none_is_known():
+    assert math.isnan(clock_uncertainty(Host(name="host1", workers=1)))
 
 
 def test_of_many_hosts_the_two_worst_clocks_bound_the_skew():

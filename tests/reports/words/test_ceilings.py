@@ -63,6 +63,11 @@ def test_each_strategy_stands_beside_the_products_of_its_framework_and_the_excha
     ]
 
 
+def test_a_probe_that_failed_or_changed_its_framework_stands_beside_nothing(tmp_path):
+    others = [probe(status="failed"), probe(variables={"KERNELS": "old"})]
+    assert Material(results(tmp_path, [make_record("amber_single")], *others)).ceilings.empty
+
+
 def test_an_exchange_over_another_transport_does_not_stand_beside_it(tmp_path):
     records = [make_record("amber_ring", 2, (6.0,) * 3), varied("amber_ring", 2, (2.5,) * 3, exchange=False)]
     [row] = rows_with(section(tmp_path, records, probe(backend="carrier pigeons")), "products alone, ms")
