@@ -94,9 +94,9 @@ def test_every_path_of_the_configuration_exists():
 
 def test_the_tests_of_every_mutated_module_run():
     configured = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mutmut"]
-    modules = [path.rpartition("/") for path in configured["only_mutate"]]
-    tests = [f"tests/{folder}/test_{name}" for folder, _, name in modules]
-    assert sorted(configured["pytest_add_cli_args_test_selection"]) == sorted(tests)
+    # A topic has the same name in each room of the reports.
+    modules = {path.rpartition("/")[2] for path in configured["only_mutate"]}
+    assert {path.rpartition("/test_")[2] for path in configured["pytest_add_cli_args_test_selection"]} == modules
 
 
 def test_every_function_of_the_list_exists_in_a_module_that_is_mutated():
