@@ -58,7 +58,7 @@ def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_
     ended = {record.strategy: record.status for record in read_records(folder, Record).values()}
     assert ended == {"torch_single": "ok", "horovod_torch": "unsupported"}, output
     content, _ = compose(Material(read_results(folder)))
-    items = answers(content)["How sure"]
+    items = answers(content["blocks"])["How sure"]
     assert any(item.startswith(f"Not compared: horovod_torch. {reason}") for item in items), items
     assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
 
