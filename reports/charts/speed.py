@@ -179,7 +179,8 @@ def curves(
         Line2D([], [], color=style.GREY, linewidth=0.6, label="the others"),
         layout.dotted_handle("ideal: N times its base"),
     ]
-    titles = [style.wrapped(name, _LONGEST_TITLE) for name in names]
+    titles = [style.wrapped(name, _LONGEST_TITLE).split("\n") for name in names]
+    titles = ["\n".join(style.shortened(line, _LONGEST_TITLE) for line in lines) for lines in titles]
     lines = max(1 + title.count("\n") for title in titles)
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(

@@ -166,6 +166,11 @@ def test_many_strategies_have_a_panel_each_with_the_others_in_grey():
     assert height_of(plain(speed.curves)) < height_of(svg)
 
 
+def test_a_name_that_is_wider_than_its_panel_is_shortened_above_it():
+    name = "amber_and_" + "very_" * 5 + "long"
+    assert "amber_and_ve…ery_very_long" in words(drawn(make_record(name), make_record(name, 2), kind=speed.curves))
+
+
 @each_kind
 def test_a_label_is_a_curve_of_its_own(kind):
     assert "cobalt_replicas" in words(usual(kind))
