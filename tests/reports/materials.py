@@ -1,6 +1,8 @@
 """The material of reports on made-up records, and on made-up tables."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -16,9 +18,9 @@ def material_of(*records: Record, plan: pd.DataFrame | None = None) -> Material:
     return Material(Results(Path(), named(*records), plan))
 
 
-def material_with(found: Ranking) -> Material:
-    """That of a report on nothing but this ranking of the regime `weak`, which is called w."""
-    material = material_of()
+def material_with(found: Ranking, left_out: Mapping[str, float] = MappingProxyType({})) -> Material:
+    """That of a report on nothing but this ranking of the regimes `weak` and `strong`, which are called w and s."""
+    material = Material(Results(Path(), {}, None, left_out))
     # As if they had been asked for before.
-    vars(material).update(ranking=found, names={"weak": "w"}, regimes=["weak"])
+    vars(material).update(ranking=found, names={"weak": "w", "strong": "s"}, regimes=["weak", "strong"])
     return material

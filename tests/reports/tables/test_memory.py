@@ -45,6 +45,7 @@ def test_factors_are_over_the_strategy_that_is_sharded_with_as_many_workers():
     references = {name: row["reference"] for name, row in rows.items()}
     assert references == {"amber_ring": "", "amber_owners": "amber_ring", "amber_sharded": "amber_ring"}
     assert rows["amber_owners"]["peak_factor"] == pytest.approx(0.75)
+    assert rows["amber_owners"]["peak"] == rows["amber_owners"]["above_import"] > 0
     assert math.isnan(rows["amber_sharded"]["peak_factor"])
     assert math.isnan(rows["amber_ring"]["peak_factor"])
 

@@ -34,6 +34,19 @@ def rows_of(table: pd.DataFrame) -> list:
     return [pytest.approx(row, nan_ok=True) for row in table.to_dict("records")]
 
 
+def test_windows_are_those_of_all_ranks_of_all_launches():
+    records = named(make_record("amber_ring", 2), varied("cobalt_replicas", 2, exchange=False))
+    expected = [
+        (name, record.name, record.world_size, record.exchange, window.rank, window.step, window.seconds)
+        for name, record in records.items()
+        for window in record.windows
+    ]
+    found = summaries.windows(records)
+    names = ["launch", "strategy", "workers", "exchange", "rank", "step", "seconds"]
+    assert [*found[names].itertuples(index=False, name=None)] == expected
+    assert [*found.columns] == [*COLUMNS["windows"]]
+
+
 def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
     # 64 rows in 2 ms, then 128 rows in 3.2 ms: 32,000 and 40,000 samples/s.
     records = named(

@@ -1,5 +1,6 @@
 """Who is called faster than whom, on made-up launches of which it is known what the tests say."""
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 
 from common.records.certificate import ALL_REASONS, OTHER_MATHS, REASONS
-from common.statistics.paired import smallest_difference
+from common.statistics.paired import MOST_ROUNDS, smallest_difference
 from reports.blocks import DASH
 from reports.tables import summaries
 from reports.tables.ranking import Ranking, fastest_of, rank
@@ -218,7 +219,22 @@ def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
     assert rows["a", "b"] == ["a", "85,333", "b", "85,333", "6", "1.003", "0.994 to 1.012", "0.349", "= alike", DASH]
     assert rows["a", "c"][5:] == ["3.016", "2.948 to 3.087", "< 0.001", "> faster", DASH]
     assert rows["c", "d"][8] == "? can't tell"
-    assert " to " in rows["c", "d"][9]
+    assert re.fullmatch(r"\d+ to \d[\d,]*", rows["c", "d"][9])
+
+
+def test_a_pair_that_no_number_of_rounds_decides_says_so():
+    table = table_of(ranking.section(material_with(judged(launches({"a": [1.0, 99.0] * 3, "b": [99.0, 1.0] * 3})))))
+    assert [row[9] for row in table["rows"]] == [f"over {MOST_ROUNDS:,}"]
+
+
+def test_the_section_names_who_is_not_ranked_and_draws_the_residuals_of_the_first_regime_alone():
+    table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"c": 1.0}, n=2)])
+    found = judged(pd.concat([table, launches({"a": 1.0, "b": 1.2}, regime="strong")]))
+    blocks = ranking.section(material_with(found))
+    few = "Not ranked, w: c at 2, for too few rounds (n = 2, 6 needed)."
+    assert [block["text"] for block in blocks if block.get("text", "").startswith("Not ranked")] == [few]
+    assert [block["kind"] for block in blocks].count("figure") == 1
+    assert few not in [block.get("text") for block in ranking.section(material_with(found, {"c": 9.0}))]
 
 
 def test_untested_pairs_are_counted_below_the_table():
