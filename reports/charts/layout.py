@@ -79,19 +79,7 @@ def panels(
         if grid:
             placed[-1].grid(axis=grid)
     if handles:
-        legend = figure.legend(
-            handles=handles,
-            loc="lower left",
-            bbox_to_anchor=(0.03, _NOTE_LINE * len(notes) / total, 0.96, 0.0),
-            mode="expand",
-            ncols=_legend_columns(handles, width),
-            frameon=False,
-            fontsize=6.5,
-            handlelength=2.8,
-        )
-        for handle, text in zip(handles, legend.get_texts(), strict=True):
-            if handle.get_gid():
-                svg.button(text, handle.get_gid())
+        _draw_legend(figure, handles, _legend_columns(handles, width), bottom=_NOTE_LINE * len(notes) / total)
     for place, line in enumerate(notes):
         y = (_NOTE_LINE * (len(notes) - place) - 2) / total
         figure.text(1.5 / width, y, line, fontsize=6.2, color=style.FAINT)
@@ -159,6 +147,23 @@ def _legend_height(handles: Sequence[Handle], width: float) -> float:
         return 0.0
     columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles, width))
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
+
+
+def _draw_legend(figure: Figure, handles: Sequence[Handle], columns: int, bottom: float) -> None:
+    """All handles in columns over the whole width, at the bottom of the figure; one with a key picks that out."""
+    legend = figure.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0.03, bottom, 0.96, 0.0),
+        mode="expand",
+        ncols=columns,
+        frameon=False,
+        fontsize=6.5,
+        handlelength=2.8,
+    )
+    for handle, text in zip(handles, legend.get_texts(), strict=True):
+        if handle.get_gid():
+            svg.button(text, handle.get_gid())
 
 
 def plain_log_axis(axes: Axes) -> None:

@@ -29,10 +29,6 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
         parts.append(_written(block, position, title, images))
         if block["kind"] == "heading" and block["level"] == 1:
             chapters.append(f'<li><a href="#{_anchor(block, position)}">{escape(title)}</a></li>\n')
-    font = ""
-    if images:
-        data = base64.b64encode(svg.font([*images.values()])).decode()
-        font = f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
     script = _beside("page.js")
     # The browser may run this script alone, and show what is in the page.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -49,7 +45,7 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 <link rel="icon" href="data:,">
 <title>{escape(f"{content['title']}: {content['subtitle']}")}</title>
 <style>
-{font}{_beside("page.css")}</style>
+{_font(images)}{_beside("page.css")}</style>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
@@ -71,6 +67,14 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 </body>
 </html>
 """.encode()
+
+
+def _font(images: Mapping[str, bytes]) -> str:
+    """The rule that gives the figures their font; nothing where there are none."""
+    if not images:
+        return ""
+    data = base64.b64encode(svg.font([*images.values()])).decode()
+    return f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
 
 
 def _anchor(block: Block, position: int) -> str:

@@ -72,13 +72,7 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
     cells = summaries.over_fastest_links(summaries.with_exchange(material.cells, regime))
     comparisons = material.ranking.comparisons
     family = ranking.main_family(comparisons[comparisons["regime"] == regime])
-    if len(family):
-        own = family.iloc[0]
-        cells = cells[(cells["workers"] == own["workers"]) & (cells["placement"] == own["placement"])]
-    else:
-        fitting = cells if cells["oversubscribed"].all() else cells[~cells["oversubscribed"]]
-        cells = fitting[fitting["workers"] == fitting["workers"].max()]
-        cells = cells[cells["hosts"] == cells["hosts"].max()]
+    cells = _of_world(cells, family)
     leader = "" if family.empty else ranking.fastest_of(family)
     pairs = beside(family, leader)
     unranked = material.ranking.unranked
@@ -122,6 +116,16 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
             )
         )
     return sorted(rows, key=lambda row: (row.verdict == NOT_RANKED, row.strategy != leader))
+
+
+def _of_world(cells: pd.DataFrame, family: pd.DataFrame) -> pd.DataFrame:
+    """The cells of the family's world, or else of the largest one that fits the machine."""
+    if len(family):
+        first = family.iloc[0]
+        return cells[(cells["workers"] == first["workers"]) & (cells["placement"] == first["placement"])]
+    fitting = cells if cells["oversubscribed"].all() else cells[~cells["oversubscribed"]]
+    most = fitting[fitting["workers"] == fitting["workers"].max()]
+    return most[most["hosts"] == most["hosts"].max()]
 
 
 def beside(family: pd.DataFrame, leader: str) -> dict[str, tuple[float, float, float, str]]:

@@ -66,8 +66,8 @@ def section(material: Material) -> list[blocks.Block]:
         backends.setdefault(record.strategy, set()).add(record.backend or "none")
     order = "no plan: launched one by one"
     if results.plan is not None:
-        seeds_of_order = sorted(set(results.plan.get("order_seed", ["unknown"])))
-        order = f"shuffled across strategies, seed {', '.join(map(str, seeds_of_order))}"
+        order_seeds = sorted(set(results.plan.get("order_seed", ["unknown"])))
+        order = f"shuffled across strategies, seed {', '.join(map(str, order_seeds))}"
     carried = (f"{name}: {', '.join(sorted(own))}" for name, own in sorted(backends.items()))
     told = facts(ok) | {
         "order of the launches": order,

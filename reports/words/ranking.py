@@ -128,15 +128,17 @@ def section(material: Material) -> list[Block]:
         if missing := not_ranked(ranking, regime, material.results.left_out):
             parts.append(blocks.text(f"Not ranked, {name}: {missing}"))
     main = [(name, main_family(of_regime(ranking.comparisons, regime))) for regime, name in names.items()]
-    for name, family in [each for each in main if len(each[1])][:1]:
-        caption = (
-            f"Residuals, {_workers(family)}, {name}: how far the ratio of each pair was off its mean in each round, "
-            f"{_rounds(family)}. Lines that rise or fall together show a drift that rounds don't take out, a point far "
-            "from the others an outlier. The farthest are named."
-        )
-        alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
-        parts.append(blocks.figure("residuals", partial(deviation.residuals, family), caption, alt))
-    return parts
+    return [*parts, *(_residuals(family, name) for name, family in [each for each in main if len(each[1])][:1])]
+
+
+def _residuals(family: pd.DataFrame, name: str) -> Block:
+    caption = (
+        f"Residuals, {_workers(family)}, {name}: how far the ratio of each pair was off its mean in each round, "
+        f"{_rounds(family)}. Lines that rise or fall together show a drift that rounds don't take out, a point far "
+        "from the others an outlier. The farthest are named."
+    )
+    alt = "Lines over the rounds, one for each pair of strategies: the pair's ratio in per cent of its mean."
+    return blocks.figure("residuals", partial(deviation.residuals, family), caption, alt)
 
 
 def _table(family: pd.DataFrame, margin: float) -> Block:
