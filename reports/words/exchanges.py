@@ -35,9 +35,9 @@ def section(material: Material) -> list[Block]:
         ]
         if any(row.under_way_steps for row in found):
             meanings.append(
-                "Under way: how long a traced step had at least one message under way on its first rank. Beyond the "
-                "replay, messages took longer; beyond what the step shows, they were hidden. Tracing makes a step "
-                "slower, so it's too long rather than too short."
+                "Under way: how long a traced step had at least one message under way on its first rank. By as much as "
+                "that exceeds the replay, messages took longer beside computing; by as much as it exceeds what the "
+                "step shows, they were hidden. Tracing makes a step slower, so it's too long rather than too short."
             )
         parts.append(blocks.items(meanings))
     for regime, rows in told.items():
