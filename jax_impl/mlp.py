@@ -118,9 +118,13 @@ def held_bytes(task: Task, state: Arrays) -> dict[str, int]:
 
     JAX keeps no gradients after a step. In a step each device makes gradients as large as its parameters.
     """
-    held = {name: sum(shard.data.nbytes for shard in state[name].addressable_shards) for name in state_names(task)}
-    parameters = sum(held[name] for name in parameter_names(task))
-    return {"parameters": parameters, "gradients": parameters, "optimizer_state": sum(held.values()) - parameters}
+    sizes = {name: sum(shard.data.nbytes for shard in state[name].addressable_shards) for name in state_names(task)}
+    parameters = sum(sizes[name] for name in parameter_names(task))
+    held = {"parameters": parameters, "gradients": parameters, "optimizer_state": sum(sizes.values()) - parameters}
+    # A CPU has no statistics of its memory.
+    if statistics := jax.local_devices()[0].memory_stats():
+        held["device_peak"] = statistics["peak_bytes_in_use"]
+    return held
 
 
 def synchronize() -> None:

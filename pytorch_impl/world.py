@@ -42,8 +42,10 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
     placement = machine.pin(task, local_rank, local_world_size)
     device = mlp.choose_device(task, local_rank, local_world_size)
     backend = choose_backend(options.backend, device)
+    # Without its device NCCL guesses one at the first barrier, and warns.
+    own = device if backend == "nccl" else None
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=task.deadline_seconds))
+        dist.init_process_group(backend, timeout=timedelta(seconds=task.deadline_seconds), device_id=own)
     except dist.DistNetworkError as error:
         if "EADDRINUSE" not in str(error):
             raise

@@ -22,7 +22,7 @@ def build(task: Task) -> nn.Sequential:
 
 def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
     """A function that trains one step on each of the given arrays of rows."""
-    task = run.task
+    task, device = run.task, next(model.parameters()).device
     features, labels = run.dataset.train_features, run.dataset.train_labels
     schedule = None
     if task.final_learning_rate is not None:
@@ -32,10 +32,12 @@ def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for rows in rows_of_steps:
             optimizer.zero_grad()
-            loss = cross_entropy(model(torch.from_numpy(features[rows])), torch.from_numpy(labels[rows]))
+            batch = torch.from_numpy(features[rows]).to(device), torch.from_numpy(labels[rows]).to(device)
+            loss = cross_entropy(model(batch[0]), batch[1])
             loss.backward()
             optimizer.step()
             if schedule:
                 schedule.step()
+        run.world.synchronize()
 
     return window

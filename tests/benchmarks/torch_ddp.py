@@ -15,7 +15,8 @@ from tests.benchmarks import bare_torch, paired
 
 def make_bare_window(run: Run) -> paired.BareWindow:
     """A bare loop around its own DistributedDataParallel model."""
-    model = DistributedDataParallel(bare_torch.build(run.task))
+    device = "cuda" if run.world.backend == "nccl" else "cpu"
+    model = DistributedDataParallel(bare_torch.build(run.task).to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=run.task.learning_rate)
     return bare_torch.make_window(run, model, optimizer)
 
