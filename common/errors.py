@@ -18,6 +18,12 @@ PREFIX = "lockstep: "
 FAILED, NOTE = "failed: ", "note: "
 """What tells the sentence of a failure, and a remark that ends nothing, from a refusal's."""
 
+speaker: str | None = None
+"""What a sentence on this process's end begins with once it trains, such as `rank 1: `; None: it doesn't train yet."""
+
+has_failed = False
+"""Whether this process has said why it can't go on, although others may wait for it."""
+
 main_began: tuple[float, float] | None = None
 """Seconds from the machine's boot until a script's imports were done, and this process's processor time by then."""
 
@@ -40,19 +46,29 @@ class LaunchFailedError(Exception):
 def exit_with_one_line(main: Callable[[], None]) -> None:
     """Call `main` of a script whose imports are done, which is noted in `main_began`.
 
-    On a `UserError` print its one sentence and exit with `REFUSED_STATUS`; on a `LaunchFailedError` print its sentence,
-    marked as a failure, and exit with `FAILED_STATUS`. Any other exception is a bug of ours and keeps its traceback.
+    On a `UserError` or a `LaunchFailedError` exit as `report` says. Any other exception is a bug of ours and keeps its
+    traceback.
     """
     global main_began
     main_began = (time.clock_gettime(time.CLOCK_BOOTTIME), time.process_time())
     try:
         main()
-    except LaunchFailedError as error:
-        print_failure(str(error))
-        sys.exit(FAILED_STATUS)
-    except UserError as error:
+    except (LaunchFailedError, UserError) as error:
+        sys.exit(report(error))
+
+
+def report(error: UserError | LaunchFailedError) -> int:
+    """Print the error's sentence, and return the exit status that goes with it.
+
+    A launch that trains already can only fail, by whatever error. Before that a `UserError` is a refusal.
+    """
+    if speaker is None and isinstance(error, UserError):
         print_refusal(str(error))
-        sys.exit(REFUSED_STATUS)
+        return REFUSED_STATUS
+    global has_failed
+    has_failed = True
+    print_failure(f"{speaker or ''}{error}")
+    return FAILED_STATUS
 
 
 def print_refusal(sentence: str) -> None:

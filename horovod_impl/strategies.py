@@ -12,6 +12,7 @@ from common.declarations.strategy import (
     CONVENIENCE_OF,
     MPI_RANKS,
     MPI_SIGNALS,
+    MPIRUN_CAUSE,
     Family,
     Graph,
     Launch,
@@ -57,6 +58,8 @@ HOROVOD = Family(
     imports="horovod",
     packages=("horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"),
     variables=("HOROVOD_",),
+    world_variables=r"_?HOROVOD_(RANK|SIZE|(LOCAL|CROSS)_(RANK|SIZE)|GLOO_(RENDEZVOUS_\w+|IFACE)|CONTROLLER|HOSTNAME"
+    r"|CPU_OPERATIONS|ELASTIC|SECRET_KEY)",
     # Green (Okabe & Ito 2008).
     colors=("#00604a", "#009e73", "#74c7a0"),
     settings=settings,
@@ -121,6 +124,7 @@ HOROVODRUN = Launcher(
     across_hosts=horovodrun_across_hosts,
     task_in=rank_by("HOROVOD_RANK", *MPI_RANKS),
     signal_reports=(HOROVODRUN_SIGNAL, *MPI_SIGNALS),
+    cause_report=MPIRUN_CAUSE,
 )
 
 

@@ -38,6 +38,7 @@ JAX = Family(
     imports="jax",
     packages=("jax", "jaxlib"),
     variables=("JAX_",),
+    world_variables=r"JAX_(COORDINATOR_\w+|NUM_PROCESSES|PROCESS_ID|LOCAL_DEVICE_IDS)|LOCKSTEP_JAX_PROCESS",
     # Reddish purple (Okabe & Ito 2008).
     colors=("#8a3a6b", "#cc79a7", "#e3b1cd"),
     # Gloo listens where the workers reach one another: `world.py` passes the interface on. A cache of compiled programs
@@ -92,7 +93,6 @@ PROCESSES = Launcher(
     command=PROCESS.command,
     across_hosts=processes_across_hosts,
     task_in=rank_by("LOCKSTEP_JAX_PROCESS"),
-    is_one_of_several=world_is_given,
     # What JAX prints before it aborts: of a rank without a heartbeat, and of a rank 0 that doesn't answer one.
     silence_reports=(
         r"stopped sending heartbeats\):\n(?:\S+\| )?(?P<rank>\d+)",

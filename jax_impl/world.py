@@ -27,7 +27,8 @@ from common.declarations.library import Library
 from common.declarations.slurm import task_of_step
 from common.declarations.strategy import Options, Strategy
 from common.declarations.sweep import Sweep
-from common.errors import FAILED_STATUS, LaunchFailedError, UserError, print_failure
+from common.errors import FAILED_STATUS, LaunchFailedError, UserError, print_failure, report
+from common.launching.inheritance import drop_proxies
 from common.launching.launch import environment_for
 from common.launching.processes import REPORT_SECONDS, end_at_deadline, free_ports, run_tasks
 from common.launching.programs import Request, refuse_early
@@ -80,7 +81,7 @@ def this_process() -> Process:
 def joined(limits: Task | Sweep) -> Iterator[tuple[World, Mesh]]:
     """Join the other processes. Give their world, and the mesh of their devices, whose only axis is `WORKERS`.
 
-    Where JAX loses a process, this one ends with one line and FAILED_STATUS, whatever the others do: JAX's own way out
+    Where JAX loses a process, or this one can't go on, it ends with one line, whatever the others do: JAX's own way out
     waits for them, and aborts. Raises UserError where the processes aren't those that the command line asks for.
     """
     process = this_process()
@@ -108,6 +109,11 @@ def joined(limits: Task | Sweep) -> Iterator[tuple[World, Mesh]]:
         sys.stdout.flush()
         # Python's way out would wait for the lost process until its heartbeat is missed, and then abort.
         os._exit(FAILED_STATUS)
+    except (UserError, LaunchFailedError) as error:
+        status = report(error)
+        sys.stdout.flush()
+        # Likewise, for the others, which wait for this process.
+        os._exit(status)
 
 
 def world_of_devices(limits: Task | Sweep) -> tuple[World, Mesh]:
@@ -179,6 +185,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _initialize(process: Process, deadline_seconds: float) -> None:
     """Have jax.distributed bring the processes together, and Gloo use the network that joins them."""
+    drop_proxies()
     seconds = max(int(deadline_seconds - REPORT_SECONDS), 1)
     # A process that is stopped is missed after half the deadline, long before that.
     limits = {"initialization_timeout": seconds, "heartbeat_timeout_seconds": max(seconds // 2, 1)}

@@ -9,13 +9,19 @@ from dataclasses import replace
 from functools import partial
 
 from common.declarations.library import THAKUR, Algorithm, Library
-from common.declarations.strategy import MPIRUN_SIGNAL, PATARASUK, Launcher, mpi_across_hosts, mpirun
+from common.declarations.strategy import MPIRUN_CAUSE, MPIRUN_SIGNAL, PATARASUK, Launcher, mpi_across_hosts, mpirun
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 
 LIBRARY = "LOCKSTEP_TORCH_LIBRARY"
 """Environment variable with the name of the library that pytorch_impl/collectives.py measures."""
 
-MPIRUN = Launcher(name="mpirun", command=mpirun, across_hosts=mpi_across_hosts, signal_reports=(MPIRUN_SIGNAL,))
+MPIRUN = Launcher(
+    name="mpirun",
+    command=mpirun,
+    across_hosts=mpi_across_hosts,
+    signal_reports=(MPIRUN_SIGNAL,),
+    cause_report=MPIRUN_CAUSE,
+)
 
 # The bytes that all ranks together send, as a function and in words.
 _WHOLE = (lambda size, ranks: 1.0 * size, "S")

@@ -1,5 +1,6 @@
 """MPI, through mpi4py: joining mpirun's world, and averaging torch_sync_sgd's gradients in shared memory."""
 
+import atexit
 import importlib.util
 import os
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from common import errors
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
@@ -62,6 +64,7 @@ def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Com
     from mpi4py import MPI  # Importing it starts MPI, so mpirun must have started this process.
 
     communicator = MPI.COMM_WORLD
+    atexit.register(_abort_after_a_failure, communicator)
     node = communicator.Split_type(MPI.COMM_TYPE_SHARED)
     check_world_size(limits, communicator.size, "mpirun")
     # mpirun may have bound each rank to one core, but cores to pin are cut from those of all ranks on a host. What srun
@@ -80,6 +83,13 @@ def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Com
         synchronize=partial(mlp.synchronize, device),
     )
     return world, device, communicator
+
+
+def _abort_after_a_failure(communicator: "MPI.Comm") -> None:
+    """End the other ranks as well where this one can't go on: MPI's own way out would wait for them."""
+    # Python keeps the exception that nobody has caught.
+    if errors.has_failed or hasattr(sys, "last_value"):
+        communicator.Abort(errors.FAILED_STATUS)
 
 
 def send_weights(world: "MPI.Comm", parameters: list[nn.Parameter]) -> None:

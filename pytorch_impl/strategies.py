@@ -13,6 +13,7 @@ from common.declarations.strategy import (
     CONVENIENCE_OF,
     MPI_RANKS,
     MPI_SIGNALS,
+    MPIRUN_CAUSE,
     ONE_PROCESS_OF,
     SHARDING_OF,
     ExchangeOptions,
@@ -45,6 +46,9 @@ PYTORCH = Family(
     imports="torch",
     packages=("torch", "pytorch-lightning", "mpi4py", "openmpi"),
     variables=("ATEN_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_"),
+    # Those of torchrun, its own options among them (PET_), and those that Lightning reads.
+    world_variables=r"RANK|WORLD_SIZE|NODE_RANK|(LOCAL|GROUP|ROLE)_(RANK|WORLD_SIZE|NAME)|MASTER_(ADDR|PORT)"
+    r"|(TORCHELASTIC|PET)_\w+",
     # Blue (Okabe & Ito 2008).
     colors=("#17457e", "#0072b2", "#56b4e9"),
     # Gloo listens on the workers' network interface alone.
@@ -107,6 +111,7 @@ TORCHRUN = Launcher(
     across_hosts=torchrun_across_hosts,
     task_in=rank_by("RANK", *MPI_RANKS),
     signal_reports=(TORCHRUN_SIGNAL, *MPI_SIGNALS),
+    cause_report=MPIRUN_CAUSE,
 )
 
 

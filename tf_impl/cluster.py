@@ -17,6 +17,7 @@ from common.declarations.library import Library
 from common.declarations.strategy import Strategy
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError
+from common.launching.inheritance import drop_proxies
 from common.launching.launch import environment_for
 from common.launching.processes import REPORT_SECONDS, end_at_deadline, free_ports, run_tasks
 from common.launching.programs import Request, refuse_early
@@ -125,6 +126,7 @@ def meet(cluster: Cluster, deadline_seconds: float) -> None:
     LaunchFailedError when a task doesn't come in time. From here on the process ends itself at the deadline.
     """
     end_at_deadline(deadline_seconds)
+    drop_proxies()
     deadline = time.monotonic() + deadline_seconds
     with socket.socket() as listener:
         # Otherwise the port would be taken for a minute after the last cluster left it (tcp(7), TIME_WAIT).

@@ -37,6 +37,7 @@ TENSORFLOW = Family(
     imports="tensorflow",
     packages=("tensorflow-cpu", "tensorflow", "keras"),
     variables=("KERAS_", "TF_"),
+    world_variables="TF_CONFIG",
     # Orange (Okabe & Ito 2008).
     colors=("#a33a00", "#d55e00", "#e6a100"),
     # TensorFlow prints errors alone.
@@ -95,7 +96,6 @@ CLUSTER = Launcher(
     command=PROCESS.command,
     across_hosts=cluster_across_hosts,
     task_in=task_in,
-    is_one_of_several=cluster_is_given,
 )
 """Several processes, which the script starts itself unless TF_CONFIG or Slurm names a cluster."""
 

@@ -9,6 +9,13 @@ from common.errors import UserError
 FIRST_PORT, PORTS = 20_000, 10_000
 """Where ranks meet: a port below those that systems give to whoever asks for any."""
 
+WORLD = (
+    r"SLURM_(ARRAY|CLUSTER|CPU|GTIDS|JOB|LAUNCH|LOCALID|MEM|NNODES|NODE|NPROCS|NTASKS|PRIO|PROCID|SRUN|STEP|SUBMIT|TASK"
+    r"|TOPOLOGY|UMASK|WORKING)\w*|SLURMD_\w+"
+)
+"""The environment variables by which Slurm tells a process its job and its step (srun(1), "Output environment
+variables"): a regular expression of their whole names."""
+
 
 @dataclass(frozen=True)
 class SlurmTask:

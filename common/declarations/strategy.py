@@ -228,14 +228,14 @@ class Launcher:
     """The command lines that a user would type on each host, in the order of `Launch.hosts`; None where it can't."""
     task_in: Callable[[Mapping[str, str]], str | None] = lambda variables: None
     """What a process is by its environment variables, such as `rank 1` or `server 0`; None: no task of the launch."""
-    is_one_of_several: Callable[[], bool] = lambda: False
-    """Whether others start the other tasks on their machines, and this process is one of them."""
     signal_reports: tuple[str, ...] = ()
     """How it reports that a signal ended a rank: regular expressions with the groups `rank` and `signal`, or `rank` and
     `status`, as a shell has it, where it reports the process that ended first."""
     silence_reports: tuple[str, ...] = ()
     """How its processes report a rank that no longer answers: regular expressions with the group `rank`, or without it
     where the silent one is rank 0, through which the others meet."""
+    cause_report: str = ""
+    """How it reports why it gave up: a regular expression with the group `cause`; empty: it reports nothing of use."""
 
 
 PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])
@@ -254,6 +254,17 @@ def rank_by(*names: str) -> Callable[[Mapping[str, str]], str | None]:
 
 MPI_RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK")
 """The variables by which Open MPI's mpirun, or a launcher with PMIx, tells a process its rank."""
+
+MPI_WORLD = (
+    r"OMPI_(COMM_WORLD_\w+|WORLD_\w+|UNIVERSE_SIZE|APP_CTX_\w+|NUM_APP_CTX|FIRST_RANKS|FILE_LOCATION|COMMAND|ARGV)"
+    r"|OMPI_MCA_(PREFIXES|cpu_type|initial_wdir|num_procs)|(OMPI|PRTE)_MCA_(ess\w*|pmix)|PRTE_(LAUNCHED|SHARED_FS)"
+    r"|(OMPI|PRTE)_MCA_(orte|prte)_(app_num|bound_at_launch|ess_\w+|hnp_uri|launch|local_daemon_uri|num_nodes)"
+    r"|PMIX_(RANK|NAMESPACE|HOSTNAME|ID|VERSION|KEEPALIVE_PIPE|BFROP_BUFFER_TYPE|GDS_MODULE|SECURITY_MODE|PREFIX"
+    r"|PARAM_FILE_PASSED|(DSTORE|LAUNCHER|PTL|SERVER)_\w+|\w*TMPDIR)"
+    r"|PMI_(RANK|SIZE|FD|ID|JOBID|PORT|SPAWNED|APPNUM)|MPI_LOCAL(RANKID|NRANKS)|MV2_COMM_WORLD_\w+"
+)
+"""The environment variables by which MPI's launchers (Open MPI 4 and 5, MPICH, MVAPICH) tell a process its world: a
+regular expression of their whole names."""
 
 MPIRUN_SIGNAL = r"noticed that process rank (?P<rank>\d+)[^(]+\ssignal\s(?P<signal>\d+) \("
 """How mpirun, whose lines are wrapped, reports that a signal ended a rank."""
@@ -281,6 +292,9 @@ def mpirun(launch: Launch) -> list[str]:
         command += [word for name in launch.variables for word in ("-x", name)]
     return [*command, "-np", str(launch.workers), str(launch.python), *launch.script]
 
+
+MPIRUN_CAUSE = r"-{70,}\n(?!MPI_ABORT|prterun|Primary job)(?P<cause>[^-\s][\s\S]+?\.)\s"
+"""The first sentence of Open MPI's first page: it draws a line above each."""
 
 SRUN_SIGNAL = r"srun: error: \S+: task (?P<rank>\d+): (?!Exited)(?P<signal>[A-Z][a-z]+( [a-z]+)*)"
 """How srun reports that a signal ended a rank: by the signal's description (strsignal(3)), such as Killed."""
@@ -345,6 +359,9 @@ class Family:
     """Distributions whose versions the record notes."""
     variables: tuple[str, ...] = ()
     """Prefixes of the environment variables that only its libraries obey."""
+    world_variables: str = ""
+    """The environment variables by which its launcher, or a cluster's operator, tells a process its world: a regular
+    expression of their whole names."""
     colors: tuple[str, str, str]
     """The colours of the strategies in figures, from dark to light."""
     settings: Callable[[int, int, str], Mapping[str, str]] = lambda deadline_seconds, threads, interface: {}

@@ -1,15 +1,17 @@
 """How a launch ended, read from its exit status and from the lines that `common.errors` prints."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from common.declarations.strategy import PROCESS, Launcher
 from common.errors import FAILED, NOTE, PREFIX
 
 TIMED_OUT_STATUS = 124
 """Exit status of a launch that its deadline ended, as timeout(1) gives."""
 
+_REMEDY = "unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words"
 
 ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL = "ended with signal", "was stopped by a signal"
 """What a sentence has on a signal that ended or stopped the first of the processes, for which others were ended."""
@@ -34,34 +36,34 @@ def sentences(text: str) -> Iterator[Ended]:
             yield Ended("unsupported", sentence)
 
 
-def read(
-    status: int,
-    deadline_seconds: float,
-    log: str,
-    signal_reports: Sequence[str] = (),
-    silence_reports: Sequence[str] = (),
-) -> Ended:
-    """How a launch ended, from its exit status, its log, and how a `Launcher` reports signals and silent ranks there.
+def read(status: int, deadline_seconds: float, log: str, launcher: Launcher = PROCESS) -> Ended:
+    """How a launch ended, from its exit status, its log, and how its launcher reports there what it noticed.
 
     A rank's own sentence on its failure counts before a signal, and a signal before any refusal. Some reports count
     before that sentence, which is about the loss of another process then: on a rank that no longer answers, and on the
-    process that ended first, by a report with a `status` or by our own sentence on its signal.
+    process that ended first, by a report with a `status` or by our own sentence on its signal. The launcher's own cause
+    counts where nobody else names one.
     """
     if status == 0:
         return Ended("ok")
     if status == TIMED_OUT_STATUS:
         return Ended("failed", f"It was ended by its deadline of {deadline_seconds:g} s.")
-    silences = filter(None, (re.search(report, log) for report in silence_reports))
+    silences = filter(None, (re.search(report, log) for report in launcher.silence_reports))
     if silence := min(silences, key=re.Match.start, default=None):
         rank = silence.groupdict().get("rank", "0")
         return Ended("failed", f"rank {rank} stopped answering, so all processes were ended.")
     endings = sorted(sentences(log), key=lambda ended: (ended.status != "failed", not _names_the_first(ended)))
-    for match in filter(None, (re.search(report, log) for report in signal_reports)):
+    for match in filter(None, (re.search(report, log) for report in launcher.signal_reports)):
         is_of_first = "status" in match.groupdict()
         if is_of_first or not endings or endings[0].status != "failed":
             number = int(match["status"]) - 128 if is_of_first else match["signal"]
             return Ended("failed", f"rank {match['rank']} {ENDED_WITH_SIGNAL} {number}, so all processes were ended.")
-    return endings[0] if endings else Ended("failed", f"It ended with status {status}.")
+    if endings:
+        return endings[0]
+    if launcher.cause_report and (match := re.search(launcher.cause_report, log)):
+        cause = " ".join(match["cause"].split()).rstrip(".")
+        return Ended("failed", f"The launcher gave up ({cause}): {_REMEDY}.")
+    return Ended("failed", f"It ended with status {status}.")
 
 
 def _names_the_first(ended: Ended) -> bool:

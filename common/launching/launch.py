@@ -24,12 +24,15 @@ from common.declarations.library import Library
 from common.declarations.strategy import Launch, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
-from common.launching import attempts, programs
+from common.launching import attempts, ending, programs
 from common.launching.ending import TIMED_OUT_STATUS, exit_status
+from common.launching.error_output import ErrorOutput
+from common.launching.inheritance import inherited, note_what_is_left_out
 from common.launching.injector import Injector
-from common.launching.processes import end_with_parent, exit_on_signals, free_ports, run_group
+from common.launching.processes import Outcome, end_with_parent, exit_on_signals, free_ports, run_group
 from common.launching.programs import Limits, Request
-from common.measurement import machine
+from common.launching.waiting import waiting
+from common.measurement import machine, startup
 from common.paths import ROOT
 
 ENDS_WITH = "LOCKSTEP_ENDS_WITH"
@@ -70,8 +73,8 @@ def command_for(program: Program, workers: int, script: list[str], port: int, op
 
 
 def environment_for(program: Program, limits: Limits) -> dict[str, str]:
-    """The environment variables of a launch on this machine: its own, and those that the launch sets."""
-    return os.environ | settings_for(program, limits, "lo")
+    """The environment variables of a launch on this machine: those it inherits, and those that the launch sets."""
+    return inherited() | settings_for(program, limits, "lo")
 
 
 def settings_for(program: Program, limits: Limits, interface: str) -> dict[str, str]:
@@ -83,33 +86,55 @@ def settings_for(program: Program, limits: Limits, interface: str) -> dict[str, 
 
 def main() -> None:
     """Run one program as the command line says; exits with its status, or 124 when the deadline ended it."""
-    if parent := os.environ.get(ENDS_WITH):
+    parent = os.environ.get(ENDS_WITH)
+    if parent:
         end_with_parent(int(parent))
     program, request, command = prepare(sys.argv[1:])
-    if not program.launcher.is_one_of_several():
-        _enter_private_network()
+    _enter_private_network()
     exit_on_signals()
-    limits = request.limits
+    note_what_is_left_out()
+    # A session keeps all output in the launch's log, and reads there how it ended.
+    errors = None if parent else ErrorOutput()
     # torchrun, AutoGraph and others leave files there.
     with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as folder:
-        environment = environment_for(program, limits) | {"TMPDIR": folder}
-        if isinstance(program, Strategy) and isinstance(limits, Task) and limits.is_accounted:
-            assert limits.record, "It was named."
-            injector = Injector(limits.fault, program.launcher.task_in)
-            environment |= injector.variables
-            outcome = attempts.run(
-                limits,
-                limits.record,
-                injector,
-                lambda: run_group([command], environment, limits.deadline_seconds),
-                print_note,
-            )
-        else:
-            outcome = run_group([command], environment, limits.deadline_seconds)
+        outcome = _run(program, request, command, Path(folder), errors)
+    limits, status = request.limits, TIMED_OUT_STATUS if outcome.timed_out else exit_status(outcome.status)
+    if errors and status and not outcome.timed_out:
+        ended = ending.read(status, limits.deadline_seconds, errors.text, program.launcher)
+        errors.conclude(program.name, ended, (limits.record or _new_record(program)).with_suffix(".log"))
+    elif errors:
+        errors.show_rest()
     if outcome.timed_out:
         print_failure(f"{program.name} was ended by its deadline of {limits.deadline_seconds:g} s.")
-        sys.exit(TIMED_OUT_STATUS)
-    sys.exit(exit_status(outcome.status))
+    sys.exit(status)
+
+
+def _run(program: Program, request: Request, command: list[str], folder: Path, errors: ErrorOutput | None) -> Outcome:
+    """Run the command, again where the task asks for that; its processes keep temporary files in the folder."""
+    limits = request.limits
+    environment = environment_for(program, limits) | {"TMPDIR": str(folder)}
+    environment |= {startup.FOLDER: str(folder)} if errors else {}
+    processes = request.workers
+    if isinstance(program, Strategy):
+        processes = 1 if program.work.is_one_process else processes + program.processes_beside(request.options)
+
+    def start() -> Outcome:
+        if errors is None:
+            return run_group([command], environment, limits.deadline_seconds)
+        with errors.stream() as stream, waiting(folder, processes, limits.deadline_seconds):
+            return run_group([command], environment, limits.deadline_seconds, streams={"stderr": stream})
+
+    if not (isinstance(program, Strategy) and isinstance(limits, Task) and limits.is_accounted):
+        return start()
+    assert limits.record, "It was named."
+    injector = Injector(limits.fault, program.launcher.task_in)
+    environment |= injector.variables
+    return attempts.run(limits, limits.record, injector, start, print_note)
+
+
+def _new_record(program: Program) -> Path:
+    """The path of a record in `results` that no other launch has."""
+    return ROOT / "results" / f"{program.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
 
 
 def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
@@ -124,10 +149,8 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     program, given = catalogue.find_program(words[0]), words[1:]
     request = programs.parse(program, given)
     programs.refuse_early(program, request)
-    port = 0
-    if not program.launcher.is_one_of_several():
-        # The launcher, and the script that may start its own processes, have to agree on the number.
-        given, port = [*given, "--workers", str(request.workers)], free_ports(1)[0]
+    # The launcher, and the script that may start its own processes, have to agree on the number.
+    given, port = [*given, "--workers", str(request.workers)], free_ports(1)[0]
     task = request.limits if isinstance(request.limits, Task) else None
     if task and task.fault and task.fault.name:
         raise UserError(
@@ -135,7 +158,7 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
             "to be lost."
         )
     if task and task.is_accounted and not task.record:
-        record = ROOT / "results" / f"{program.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
+        record = _new_record(program)
         given = [*given, "--record", str(record)]
         request = dataclasses.replace(request, limits=dataclasses.replace(task, record=record))
     script = script_for(program, given, runner)

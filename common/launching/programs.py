@@ -56,9 +56,6 @@ def refuse_early(program: Program, request: Request) -> None:
 
     Raises UserError. A strategy's data set is in the cache afterwards.
     """
-    if isinstance(program, Strategy) and program.launcher.is_one_of_several():
-        # The whole cluster isn't this machine's business.
-        return
     limits, workers, options, gpus = request.limits, request.workers, request.options, len(machine.gpu_names())
     match program, limits:
         case Strategy(), Task():

@@ -63,7 +63,7 @@ class ThisMachine(Allocation[None]):
         status = start(["-m", self.launcher, *job.words], self.root, log_path, deadline_seconds, job.variables)
         log = log_path.read_text(encoding="utf-8", errors="replace")
         launcher = job.program.launcher
-        return ending.read(status, deadline_seconds, log, launcher.signal_reports, launcher.silence_reports)
+        return ending.read(status, deadline_seconds, log, launcher)
 
 
 HERE = ThisMachine()

@@ -18,6 +18,7 @@ import psutil
 
 from common.declarations.slurm import is_task
 from common.errors import UserError
+from common.measurement import startup
 from common.paths import ROOT
 from common.records.header import Machine
 from common.records.site import site
@@ -111,6 +112,7 @@ class Placement:
 
 def unpinned(task: Threaded, local_world_size: int) -> Placement:
     """The placement of a process that only coordinates `local_world_size` others on this machine."""
+    startup.leave_word(f"{startup.UP}{os.getpid()}")
     return Placement([], oversubscribed=_exceeds_cores(task, local_world_size))
 
 
@@ -119,6 +121,7 @@ def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas
 
     A process that holds several `replicas` gets the cores of all of them. One that Slurm has bound stays where it is.
     """
+    startup.leave_word(f"{startup.UP}{os.getpid()}")
     if is_task() and os.environ.get("SLURM_CPU_BIND_TYPE", "none") != "none":
         cores = sorted(os.sched_getaffinity(0))
         return Placement(cores, oversubscribed=task.threads * replicas > len(cores), bound_by_slurm=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
+from common import errors
 from common.contract import dataset, mlp
 from common.contract.checkpoint import Checkpoint
 from common.contract.mlp import State
@@ -113,6 +114,8 @@ class Run:
 
     def windows(self) -> Iterator[list[Batch]]:
         """Each window's batches. The clock starts on yield. Call `observe` for every batch before asking for more."""
+        has_ranks = self.strategy.work in (Work.DATA_PARALLEL, Work.PARTS_OF_ONE_MODEL) and self.world.size > 1
+        errors.speaker = f"rank {self.world.rank}: " if has_ranks else ""
         rows = self.rows(self.first_step)
         # One buffer for all steps: a new one each time would be memory that no cache holds.
         buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(self._share.count, int))
@@ -248,6 +251,8 @@ class Run:
             # The other ranks wait, so no window has that time.
             self.world.all_gather(None)
         self._boundaries.reach(self._step)
+        if self._window_start == self.first_step and self.world.rank == 0:
+            startup.leave_word(startup.FIRST_STEP)
 
     def _check_replicas(self) -> None:
         """Compare all replicas of all processes bit by bit (by their SHA-256), as the last of several steps left them.

@@ -1,12 +1,19 @@
-"""How long this process has been running, what it computed meanwhile, and when its script's imports ended."""
+"""How long this process has been running, what it computed meanwhile, and what it tells its launch of how far it is."""
 
 import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from common import errors
+
+FOLDER = "LOCKSTEP_STARTUP"
+"""Environment variable with the folder in which a launch's processes leave word of how far they are."""
+
+UP, FIRST_STEP = "up-", "first_step"
+"""The beginning of the file's name of a process whose imports are done, and the file that says that one has trained."""
 
 
 class Moment(NamedTuple):
@@ -41,6 +48,14 @@ def process_start_seconds() -> float:
 def moment() -> Moment:
     """This moment."""
     return Moment(seconds_since_start(), time.process_time())
+
+
+def leave_word(name: str) -> None:
+    """Make the empty file of this name, where whoever started the launch looks for it."""
+    if folder := os.environ.get(FOLDER):
+        # Word of it is not worth a launch.
+        with suppress(OSError):
+            Path(folder, name).touch()
 
 
 def imports() -> Moment:

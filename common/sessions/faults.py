@@ -190,7 +190,7 @@ def noticed(account: Recovery, log: str, launcher: Launcher, deadline_seconds: f
     if not account.attempts or not account.attempts[0].status:
         return "", ""
     status = account.attempts[0].status
-    ended = ending.read(status, deadline_seconds, log, launcher.signal_reports, launcher.silence_reports)
+    ended = ending.read(status, deadline_seconds, log, launcher)
     words = ended.reason or ""
     if status == TIMED_OUT_STATUS:
         return "the deadline", words

@@ -26,6 +26,7 @@ from common.declarations.catalogue import families
 from common.environments import inventory
 from common.errors import UserError
 from common.files import write_atomically
+from common.launching.inheritance import world_variables
 from common.measurement import machine
 from common.paths import ROOT
 
@@ -45,13 +46,6 @@ _PREFIXES = (
     *("PRTE_MCA_", "SLURM_DISTRIBUTION", "SLURM_HINT", "SLURM_MPI_TYPE", "UCX_", "XLA_"),
 )
 """How the names of variables begin that libraries of several frameworks obey; families declare the other ones."""
-
-_OF_LAUNCHERS = re.compile(
-    r"TF_CONFIG|OMPI_MCA_(PREFIXES|cpu_type|initial_wdir|num_procs)|(OMPI|PRTE)_MCA_(ess|orte|pmix|prte)\w*"
-    r"|PMIX_(RANK|NAMESPACE|HOSTNAME|ID|VERSION|KEEPALIVE_PIPE|BFROP_BUFFER_TYPE|GDS_MODULE|SECURITY_MODE|PREFIX"
-    r"|PARAM_FILE_PASSED|(DSTORE|LAUNCHER|PTL|SERVER)_\w+|\w*TMPDIR)"
-)
-"""What a launcher tells its processes, such as ranks, addresses and ports."""
 
 _OF_TERRAFORM = re.compile(
     r"TF_(APPEND_USER_AGENT|DATA_DIR|IGNORE|INPUT|IN_AUTOMATION|REATTACH_PROVIDERS|WORKSPACE"
@@ -127,16 +121,17 @@ def installed() -> list[str]:
 
 
 def obeyed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that frameworks and their libraries obey, by name, but for what launchers and imports set.
+    """The variables that frameworks and their libraries obey, by name, but for another world's and what imports set.
 
     Launches on this machine inherit them. Hosts that are reached by ssh have those of their own.
     """
     prefixes = (*_PREFIXES, *(prefix for family in families().values() for prefix in family.variables))
+    foreign = world_variables(environment)
     return {
         name: value
         for name, value in sorted(environment.items())
         if name.startswith(prefixes)
-        and not (_OF_LAUNCHERS.fullmatch(name) or _OF_TERRAFORM.fullmatch(name) or (name, value) in _OF_IMPORTS)
+        and not (name in foreign or _OF_TERRAFORM.fullmatch(name) or (name, value) in _OF_IMPORTS)
     }
 
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from common.errors import REFUSED_STATUS, UserError, exit_with_one_line
+from common import errors
+from common.errors import FAILED_STATUS, REFUSED_STATUS, LaunchFailedError, UserError, exit_with_one_line
+
+
+@pytest.fixture(autouse=True)
+def before_training(monkeypatch):
+    monkeypatch.setattr(errors, "speaker", None)
 
 
 def test_a_user_error_is_one_line_on_standard_error_and_an_exit_status(capsys):
@@ -15,6 +21,21 @@ def test_a_user_error_is_one_line_on_standard_error_and_an_exit_status(capsys):
     output = capsys.readouterr()
     assert output.err == "lockstep: --batch 0: give a whole number above 0.\n"
     assert output.out == ""
+
+
+@pytest.mark.parametrize("error", [UserError, LaunchFailedError])
+@pytest.mark.parametrize("speaker", ["", "rank 1: "])
+def test_a_launch_that_trains_can_only_fail_and_says_which_rank_it_was(error, speaker, capsys, monkeypatch):
+    def train():
+        errors.speaker = speaker
+        raise error("the disk is full.")
+
+    monkeypatch.setattr(errors, "has_failed", False)
+    with pytest.raises(SystemExit) as caught:
+        exit_with_one_line(train)
+    assert caught.value.code == FAILED_STATUS == 1
+    assert capsys.readouterr().err == f"lockstep: failed: {speaker}the disk is full.\n"
+    assert errors.has_failed
 
 
 def test_any_other_exception_is_a_bug_and_passes_through(capsys):

@@ -35,7 +35,18 @@ from tests.contract.cases import (
     following,
     without_exchange,
 )
-from tests.contract.worlds import OPTIMIZER, Case, can_have, contract_task, optimizers, synchronous, train_all, worlds
+from tests.contract.worlds import (
+    HOSTILE,
+    OPTIMIZER,
+    PROXIES,
+    Case,
+    can_have,
+    contract_task,
+    optimizers,
+    synchronous,
+    train_all,
+    worlds,
+)
 from tests.launching import assert_follows, require_private_networks
 
 GRID = {
@@ -98,6 +109,12 @@ def test_a_strategy_follows_the_oracle_in_every_case(strategy, case, trained, de
     launched = trained(strategy, case)
     assert_follows(launched, deviation_of(launched, case_of(strategy, case, launched.folder).task))
     assert launched.record.first_step == (60 if case == "resumed" else 0)
+
+
+@pytest.mark.parametrize("strategy", WORLDS)
+def test_a_launch_in_a_shell_of_another_world_names_what_it_leaves_out_of_it(strategy, trained):
+    [note] = [line for line in trained(strategy, following(strategy)[0]).output.splitlines() if "another: " in line]
+    assert {*note.partition("another: ")[2].rstrip(".").split(", ")} == {*HOSTILE} - {*PROXIES}
 
 
 @pytest.mark.parametrize("strategy", [name for name in WORLDS if without_exchange(name) and strategies()[name].alone])

@@ -132,7 +132,7 @@ def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, dist
     output, _ = launcher.communicate(timeout=90)
     assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS), output
     declared = find(DATA_PARALLEL).launcher
-    ended = ending.read(launcher.returncode, 60.0, output, declared.signal_reports, declared.silence_reports)
+    ended = ending.read(launcher.returncode, 60.0, output, declared)
     assert ended == ending.Ended("failed", f"{reason} processes were ended."), output
     assert output.splitlines()[-1] == f"lockstep: failed: {last_line} processes were ended."
     assert not any(is_running(process) for process in processes)

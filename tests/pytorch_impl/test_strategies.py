@@ -155,13 +155,13 @@ Root Cause (first observed failure):
 
 @pytest.mark.parametrize("report", [REPORT, REPORT.replace("\n", "\nhost2| ")], ids=["here", "on a host"])
 def test_of_the_ranks_that_torchrun_reports_the_one_that_failed_first_is_named_with_its_signal(report):
-    ended = ending.read(1, 60.0, report, DDP.launcher.signal_reports)
+    ended = ending.read(1, 60.0, report, DDP.launcher)
     assert ended == Ended("failed", "rank 11 ended with signal 9, so all processes were ended.")
 
 
 def test_the_signals_by_which_torchrun_ends_the_others_are_no_reason():
     report = REPORT.replace("-9 (pid: 4056)  (SIGKILL)", "1 (pid: 4056)")
-    ended = ending.read(1, 60.0, report, DDP.launcher.signal_reports)
+    ended = ending.read(1, 60.0, report, DDP.launcher)
     assert ended == Ended("failed", "It ended with status 1.")
 
 

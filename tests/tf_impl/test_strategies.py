@@ -107,12 +107,6 @@ def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
         monkeypatch.delenv(name)
 
 
-def test_only_strategies_of_several_processes_may_find_themselves_in_a_cluster(monkeypatch):
-    monkeypatch.setenv("TF_CONFIG", "{}")
-    clusters = [each for each in (*LOOPS, KERAS_MIRRORED, PARAMETER_SERVER) if each.launcher.is_one_of_several()]
-    assert clusters == [MULTI_WORKER_MIRRORED, PARAMETER_SERVER]
-
-
 def clusters_over_hosts(strategy, **options):
     """Of each host the (job, index) that it starts, and the cluster that all of them are told."""
     places = tuple(LaunchHost(f"host{n}", f"10.0.0.{n}", "10.0.0.0/24", "eth0", workers=2) for n in (1, 2))

@@ -174,7 +174,7 @@ class Cluster(Allocation[Site]):
             return Ended("failed", outcome.reason), outcome
         log = log_path.read_text(encoding="utf-8", errors="replace")
         launcher = job.program.launcher
-        ended = ending.read(outcome.status, seconds, log, launcher.signal_reports, launcher.silence_reports)
+        ended = ending.read(outcome.status, seconds, log, launcher)
         if ended.status != "failed":
             return ended, outcome
         # Who failed first by its status need not be who said the sentence.

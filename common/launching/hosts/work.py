@@ -20,6 +20,7 @@ import psutil
 from common.errors import UserError, print_failure
 from common.files import is_full
 from common.launching.ending import TIMED_OUT_STATUS, exit_status
+from common.launching.inheritance import inherited
 from common.launching.places.place import LOST_STATUS, print_answer
 from common.launching.processes import end_all, first_to_end, run_group
 
@@ -70,7 +71,7 @@ def run(
         variables = {name: value.replace(FOLDER, str(folder)) for name, value in environment.items()}
         outcome = run_group(
             [[word.replace(FOLDER, str(folder)) for word in command] for command in commands],
-            os.environ | variables | {LAUNCH: launch},
+            inherited() | variables | {LAUNCH: launch},
             deadline_seconds,
             # What ssh itself prints on its other output tells why a connection ended, so nothing else is there.
             streams={"stdin": subprocess.DEVNULL, "stdout": sys.stdout, "stderr": subprocess.STDOUT},

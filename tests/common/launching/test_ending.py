@@ -1,10 +1,11 @@
 """common/launching/ending.py: how a launch ended is read from the lines that programs print, and from its status."""
 
+import dataclasses
 import re
 
 import pytest
 
-from common.declarations.strategy import MPIRUN_SIGNAL, SRUN_SIGNAL
+from common.declarations.strategy import MPIRUN_CAUSE, MPIRUN_SIGNAL, PROCESS, SRUN_SIGNAL
 from common.errors import print_failure, print_note, print_refusal
 from common.launching import ending
 from common.launching.ending import TIMED_OUT_STATUS, Ended
@@ -30,6 +31,11 @@ def test_a_log_and_a_status_say_whether_a_launch_refused_or_failed(status, log, 
     assert ending.read(status, 60.0, log) == ended
 
 
+def reporting(*signals, silences=()):
+    """A launcher that reports signals and silent ranks so."""
+    return dataclasses.replace(PROCESS, signal_reports=signals, silence_reports=silences)
+
+
 # prterun's of Open MPI 5 and mpirun's of Open MPI 4, which wrap lines.
 NOTICED = [
     "prterun noticed that process rank 3 with PID 4262 on node vm exited on\nsignal 9 (Killed).\n",
@@ -40,7 +46,7 @@ NOTICED = [
 @pytest.mark.parametrize("log", NOTICED)
 def test_where_the_launcher_reports_a_signal_the_reason_names_it_with_the_rank(log):
     reason = "rank 3 ended with signal 9, so all processes were ended."
-    assert ending.read(137, 60.0, f"{log}lockstep: a batch\n", [MPIRUN_SIGNAL]) == Ended("failed", reason)
+    assert ending.read(137, 60.0, f"{log}lockstep: a batch\n", reporting(MPIRUN_SIGNAL)) == Ended("failed", reason)
 
 
 HOROVODRUN_SIGNAL = r"Process name: (?P<rank>\d+)\n(?:\S+\| )?Exit code: (?P<status>129|1[3-8]\d|19[0-2])\b"
@@ -52,16 +58,16 @@ def test_a_report_on_the_process_that_ended_first_comes_before_what_the_others_s
     report = f"{host}to do so was:\n{host}Process name: 1\n{host}Exit code: 137\n"
     log = f"{host}[0]<stderr>:lockstep: failed: Horovod lost a worker\n{report}"
     reason = "rank 1 ended with signal 9, so all processes were ended."
-    assert ending.read(1, 60.0, log, [HOROVODRUN_SIGNAL, MPIRUN_SIGNAL]) == Ended("failed", reason)
-    by_itself = ending.read(1, 60.0, log.replace("137", "1"), [HOROVODRUN_SIGNAL])
+    assert ending.read(1, 60.0, log, reporting(HOROVODRUN_SIGNAL, MPIRUN_SIGNAL)) == Ended("failed", reason)
+    by_itself = ending.read(1, 60.0, log.replace("137", "1"), reporting(HOROVODRUN_SIGNAL))
     assert by_itself == Ended("failed", "Horovod lost a worker")
 
 
 def test_srun_tells_a_signal_by_its_description():
     log = "host1| srun: error: host2: task 1: {}\n"
-    killed = ending.read(137, 60.0, log.format("Killed"), [SRUN_SIGNAL])
+    killed = ending.read(137, 60.0, log.format("Killed"), reporting(SRUN_SIGNAL))
     assert killed == Ended("failed", "rank 1 ended with signal Killed, so all processes were ended.")
-    by_itself = ending.read(1, 60.0, log.format("Exited with exit code 1"), [SRUN_SIGNAL])
+    by_itself = ending.read(1, 60.0, log.format("Exited with exit code 1"), reporting(SRUN_SIGNAL))
     assert by_itself == Ended("failed", "It ended with status 1.")
 
 
@@ -80,8 +86,8 @@ COORDINATED = (r"no heartbeat of:\n(?P<rank>\d+)", "no answer to a heartbeat")
 def test_a_rank_that_no_longer_answers_comes_before_what_the_others_say_of_its_loss(log, rank):
     log = f"{log}lockstep: failed: worker {1 - rank} ended with signal 6, so all processes were ended.\n"
     reason = f"rank {rank} stopped answering, so all processes were ended."
-    assert ending.read(1, 60.0, log, silence_reports=COORDINATED) == Ended("failed", reason)
-    assert ending.read(TIMED_OUT_STATUS, 60.0, log, silence_reports=COORDINATED).reason.startswith(
+    assert ending.read(1, 60.0, log, reporting(silences=COORDINATED)) == Ended("failed", reason)
+    assert ending.read(TIMED_OUT_STATUS, 60.0, log, reporting(silences=COORDINATED)).reason.startswith(
         "It was ended by its"
     )
 
@@ -103,7 +109,35 @@ def test_what_a_rank_says_comes_before_the_status_of_the_first_process():
 
 def test_what_a_rank_says_of_its_own_failure_comes_before_a_signal():
     log = f"{NOTICED[0]}lockstep: failed: a loss is missing\n"
-    assert ending.read(1, 60.0, log, [MPIRUN_SIGNAL]) == Ended("failed", "a loss is missing")
+    assert ending.read(1, 60.0, log, reporting(MPIRUN_SIGNAL)) == Ended("failed", "a loss is missing")
+
+
+LINE = "-" * 74
+PAGE = f"""{LINE}
+At least one pair of MPI processes are unable to reach each other for
+MPI communications.  This means that no Open MPI device has indicated
+that it can be used to communicate between these processes.
+{LINE}
+"""
+LAST_PAGE = f"{LINE}\nprterun has exited due to process rank 0 with PID 0 on node vm.\n{LINE}\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (
+            PAGE + LAST_PAGE,
+            "The launcher gave up (At least one pair of MPI processes are unable to reach each other for MPI "
+            "communications): unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words.",
+        ),
+        # That a process has ended is no cause.
+        (LAST_PAGE, "It ended with status 14."),
+        (f"{PAGE}lockstep: failed: rank 0: the disk is full\n", "rank 0: the disk is full"),
+    ],
+)
+def test_what_a_launcher_says_of_its_own_counts_where_nobody_else_names_a_cause(log, reason):
+    launcher = dataclasses.replace(PROCESS, cause_report=MPIRUN_CAUSE)
+    assert ending.read(14, 60.0, log, launcher) == Ended("failed", reason)
 
 
 def test_what_programs_print_is_what_is_read(capsys):

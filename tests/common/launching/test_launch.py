@@ -154,16 +154,6 @@ def test_what_distributes_nothing_is_one_process_with_one_worker(threads):
     assert launch.prepare(["numpy_alone"])[2] == [sys.executable, "numpy_impl/alone.py", "--workers", "1"]
 
 
-def test_a_process_beside_which_others_start_the_rest_is_started_as_it_was_asked_for(declare, catalogue_of):
-    def refuse(*arguments):
-        raise AssertionError("The whole cluster isn't this machine's business.")
-
-    cluster = dataclasses.replace(PROCESS, is_one_of_several=lambda: True)
-    catalogue_of(declare(launcher=cluster, check=refuse))
-    command = launch.prepare(["numpy_threads", "--workers", "3"])[2]
-    assert command == [sys.executable, "numpy_impl/threads.py", "--workers", "3"]
-
-
 # Real launches
 
 SEVERAL_PROCESSES = [

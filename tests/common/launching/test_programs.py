@@ -3,18 +3,14 @@
 What a strategy and a way to multiply refuse, the tests of the launcher and of the session of matrix products say.
 """
 
-import dataclasses
 import sys
 from pathlib import Path
 
 import pytest
 
-from common.contract.task import Task
 from common.declarations import catalogue
-from common.declarations.strategy import PROCESS
 from common.launching import launch
 from common.launching.launch import prepare
-from common.launching.programs import Request, refuse_early
 from common.measurement import machine
 from common.paths import ROOT
 from common.records.files import write_record
@@ -98,15 +94,6 @@ def test_a_launch_with_a_fault_has_a_record_beside_which_its_account_is_kept():
     _, request, command = prepare(["torch_ddp", "--inject", "kill:rank=1,step=9"])
     assert request.limits.record.parent == ROOT / "results"
     assert command[-2:] == ["--record", str(request.limits.record)]
-
-
-def test_what_is_started_beside_others_leaves_what_the_whole_cluster_has_to_them(declare):
-    def refuse(*arguments):
-        raise AssertionError("The whole cluster isn't this machine's business.")
-
-    beside = dataclasses.replace(PROCESS, is_one_of_several=lambda: True)
-    strategy = declare(launcher=beside, check=refuse)
-    refuse_early(strategy, Request(Task(batch=63), 2, strategy.options()))
 
 
 def test_programs_of_any_kind_have_names_of_their_own(catalogue_of, declare, refusal, monkeypatch):
