@@ -9,7 +9,15 @@ from dataclasses import replace
 from functools import partial
 
 from common.declarations.library import THAKUR, Algorithm, Library
-from common.declarations.strategy import MPIRUN_CAUSE, MPIRUN_SIGNAL, PATARASUK, Launcher, mpi_across_hosts, mpirun
+from common.declarations.strategy import (
+    MPIRUN_CAUSE,
+    MPIRUN_SIGNAL,
+    PATARASUK,
+    Launcher,
+    MpiOptions,
+    mpi_across_hosts,
+    mpirun,
+)
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 
 LIBRARY = "LOCKSTEP_TORCH_LIBRARY"
@@ -137,6 +145,7 @@ OPEN_MPI = Library(
     script="pytorch_impl/collectives_mpi.py",
     family=PYTORCH,
     launcher=MPIRUN,
+    options=MpiOptions(backend="mpi"),
     collectives=dict.fromkeys(GLOO.collectives, (_AS_OPEN_MPI_CHOOSES,)) | {"all_gather": (_IN_PLACE,)},
     both_ways=True,
     # MPI has no half precision.

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from common.contract.task import Task
 from common.declarations.strategy import Options, option
 
 
@@ -13,3 +14,16 @@ class LoaderOptions(Options):
     """Compute the layers' products in bfloat16. Changes the maths."""
     loader_workers: int = option(0, at_least=0, tried=(2,))
     """Processes of a DataLoader that prepare each worker's batches ahead; 0: taken from memory as needed."""
+
+    def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
+        """The batches on their way as well: two of each loader's process (`prefetch_factor`), and one that is used.
+
+        The pages of its tensors and semaphores took up to 37 KiB more for each process (torch 2.13).
+        """
+        needed = super().shared_memory_bytes(task, workers)
+        if task is None:
+            return needed
+        global_batch = task.batch * (workers if task.scaling == "weak" else 1)
+        # Features are float32, and a label is int64.
+        batches = 3 * global_batch * (4 * task.dimensions[0] + 8)
+        return needed + self.loader_workers * (batches + workers * 40 * 1024)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Literal
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
@@ -155,6 +156,13 @@ class SyncSgdOptions(ReplicatedOptions, MpiOptions):
         super().__post_init__()
         if self.max_restarts and self.backend == "mpi":
             raise UserError("--max-restarts is torchrun's, which --backend mpi does without: leave one of them out.")
+
+    def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
+        """Over MPI the window of all workers' gradients and of their mean as well, in float32."""
+        needed = super().shared_memory_bytes(task, workers)
+        if task is None or self.backend != "mpi":
+            return needed
+        return needed + 4 * (workers + 1) * sum((inputs + 1) * outputs for inputs, outputs in pairwise(task.dimensions))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,10 @@ class Options:
             if above is not None and not above < value < float("inf"):
                 raise UserError(f"{option_name(each.name)} {value}: give a number above {above:g}.")
 
+    def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
+        """Bytes that so many workers on one machine need below /dev/shm; `task`: what they train, if they do."""
+        return 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangeOptions(Options):
@@ -108,6 +112,10 @@ class MpiOptions(ReplicaOptions):
         super().__post_init__()
         if self.mpi_starter == "srun" and self.backend != "mpi":
             raise UserError(f"--mpi-starter srun with --backend {self.backend}: add --backend mpi.")
+
+    def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
+        """Over MPI Open MPI's segment of each rank as well: 16 MiB by default (`ompi_info`, btl_sm_segment_size)."""
+        return super().shared_memory_bytes(task, workers) + (workers * 2**24 if self.backend == "mpi" else 0)
 
 
 @dataclass(frozen=True)

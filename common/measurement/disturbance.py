@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from common.measurement import limits
 from common.records.training import Window
 
 STAT = Path("/proc/stat")
@@ -34,17 +35,18 @@ class Meter:
     def __init__(self, pinned_cores: Sequence[int]) -> None:
         self._is_pinned = bool(pinned_cores)
         self._cores = sorted(pinned_cores or os.sched_getaffinity(0))
+        self._throttles = limits.throttles()
         self._spin_seconds = 0.0
-        self._before = _Reading(0.0, 0.0, 0, None)
+        self._before = _Reading(0.0, 0.0, 0, None, 0.0)
 
     def start(self) -> None:
         """Read everything, last what counts on, just before the clock of a window starts."""
         self._spin_seconds = spin_seconds()
-        self._before = _read(self._cores)
+        self._before = _read(self._cores, self._throttles)
 
     def stop(self, window: Window) -> Window:
         """The window, whose clock has stopped, with what happened since `start`: None where the kernel doesn't tell."""
-        before, after = self._before, _read(self._cores)
+        before, after = self._before, _read(self._cores, self._throttles)
         core_seconds = steal_seconds = busy_seconds = None
         if before.cores and after.cores:
             core_seconds = len(self._cores) * (after.seconds - before.seconds)
@@ -65,6 +67,7 @@ class Meter:
             involuntary_switches=after.involuntary_switches - before.involuntary_switches,
             core_seconds=core_seconds,
             steal_seconds=steal_seconds,
+            throttled_seconds=after.throttled_seconds - before.throttled_seconds if self._throttles else None,
             busy_seconds=busy_seconds,
             clock_megahertz=statistics.fmean(megahertz) if megahertz else None,
             spin_seconds=(self._spin_seconds + spin_seconds()) / 2,
@@ -104,9 +107,10 @@ class _Reading:
     involuntary_switches: int
     cores: _CoreTimes | None
     """None where the kernel lacks one of these cores, or counts nothing, as some containers' does."""
+    throttled_seconds: float
 
 
-def _read(cores: Sequence[int]) -> _Reading:
+def _read(cores: Sequence[int], throttles: Sequence[Path]) -> _Reading:
     """Read everything, the cores' times by /proc/stat (proc(5)).
 
     Linux measures how long a core is idle, where it sleeps through the ticks, and samples at ticks what runs: what
@@ -125,4 +129,5 @@ def _read(cores: Sequence[int]) -> _Reading:
         # user, nice, system, idle, iowait, irq, softirq, steal, and guests', which are in user and nice too.
         rest, steal = sum(sum(counts[3:7]) for counts in ticks), sum(counts[7] for counts in ticks)
         times = _CoreTimes(steal * TICK_SECONDS, rest * TICK_SECONDS)
-    return _Reading(time.perf_counter(), time.process_time(), switches, times)
+    throttled_seconds = limits.throttled_seconds(throttles)
+    return _Reading(time.perf_counter(), time.process_time(), switches, times, throttled_seconds)

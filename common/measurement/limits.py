@@ -1,7 +1,12 @@
-"""The limits on memory and cores that control groups set for this process, as in batch jobs and containers."""
+"""The limits on memory and cores that control groups set for this process, as in batch jobs and containers.
+
+A quota lets a group's processes run for a part of each period, and then stops them until the next one begins
+(kernel's sched-bwc.rst).
+"""
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from common.records.header import Amount, Count, Part
@@ -22,13 +27,38 @@ def of_this_process(groups: str | None = None, mount: Path = _MOUNT) -> Limits:
 
     A group is limited by those above it as well, and so the smallest value counts.
     """
-    groups = Path("/proc/self/cgroup").read_text(encoding="utf-8") if groups is None else groups
-    folders = [folder for line in groups.splitlines() for folder in _folders(line, mount)]
+    folders = _folders_of(groups, mount)
     memory = [_number(folder / name) for folder in folders for name in ("memory.max", "memory.limit_in_bytes")]
     # Without a limit version 1 has the largest multiple of a page's size (kernel's cgroup-v1/memory.rst).
     bounded = [value for value in memory if value is not None and value < 2**62]
     cores = [share for folder in folders if (share := _cores(folder)) is not None]
     return Limits(memory_bytes=min(bounded, default=None), cores=min(cores, default=None))
+
+
+def usable_cores() -> int:
+    """How many cores' time this process and what it starts may have: by its affinity and by quotas, at least 1."""
+    quota = of_this_process().cores
+    affinity = len(os.sched_getaffinity(0))
+    return affinity if quota is None else max(1, min(affinity, int(quota)))
+
+
+def throttles(groups: str | None = None, mount: Path = _MOUNT) -> list[Path]:
+    """The files in which those of the groups count that have a quota; none where there is no quota."""
+    files = [folder / "cpu.stat" for folder in _folders_of(groups, mount) if _cores(folder) is not None]
+    return [file for file in files if file.is_file()]
+
+
+def throttled_seconds(files: Iterable[Path]) -> float:
+    """How long quotas have kept processes of these groups off the cores that they could have had, by all cores."""
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    # Microseconds in version 2, nanoseconds in version 1.
+    counts = re.findall(r"^throttled_(usec|time) (\d+)$", text, re.MULTILINE)
+    return sum(int(count) * {"usec": 1e-6, "time": 1e-9}[unit] for unit, count in counts)
+
+
+def _folders_of(groups: str | None, mount: Path) -> list[Path]:
+    text = Path("/proc/self/cgroup").read_text(encoding="utf-8") if groups is None else groups
+    return [folder for line in text.splitlines() for folder in _folders(line, mount)]
 
 
 def _folders(line: str, mount: Path) -> Iterator[Path]:

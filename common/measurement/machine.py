@@ -18,7 +18,7 @@ import psutil
 
 from common.declarations.slurm import is_task
 from common.errors import UserError
-from common.measurement import startup
+from common.measurement import limits, startup
 from common.paths import ROOT
 from common.records.header import Machine
 from common.records.site import site
@@ -47,6 +47,7 @@ def host_facts() -> Machine:
         name=socket.gethostname(),
         processor=next(models, platform.machine()),
         cores=os.cpu_count(),
+        core_limit=limits.of_this_process().cores,
         memory_bytes=psutil.virtual_memory().total,
         gpus=gpu_names(),
         system=f"{platform.system()} {platform.release()}",
@@ -138,7 +139,7 @@ def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas
 def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:
     launch_site = site()
     threads = local_world_size * task.threads
-    return bool(launch_site and launch_site.oversubscribed) or threads > len(os.sched_getaffinity(0))
+    return bool(launch_site and launch_site.oversubscribed) or threads > limits.usable_cores()
 
 
 @contextmanager

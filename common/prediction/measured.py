@@ -70,6 +70,7 @@ def configuration_of(record: Record) -> Configuration:
     """The configuration of a launch. Its link is what was chosen for virtual hosts, else none."""
     virtual = record.virtual
     bits = virtual.bandwidth_bits_per_second if virtual else None
+    cores = record.host.usable_cores if record.oversubscribed else None
     return Configuration(
         strategy=record.strategy,
         preset=record.task.preset,
@@ -77,7 +78,7 @@ def configuration_of(record: Record) -> Configuration:
         workers=record.world_size,
         hosts=max(1, len(record.hosts)),
         wire=Wire(bits, (virtual.delay_seconds or 0.0) if virtual else 0.0) if len(record.hosts) > 1 else Wire(),
-        crowding=crowding_of(record.strategy, record.world_size, record.host.cores) if record.oversubscribed else 1.0,
+        crowding=crowding_of(record.strategy, record.world_size, cores),
     )
 
 

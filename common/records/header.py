@@ -41,10 +41,19 @@ class Machine(Part, frozen=True, kw_only=True):
     name: str = ""
     processor: str = ""
     cores: Count | None = None
+    core_limit: Amount | None = None
+    """As many cores' time as control groups let the launch have; None: nothing limits it."""
     memory_bytes: Count | None = None
     gpus: list[str] = []
     system: str = ""
     """Kernel and its release."""
+
+    @property
+    def usable_cores(self) -> int | None:
+        """The cores whose time a launch may have; None where they aren't known."""
+        if self.cores is None or self.core_limit is None:
+            return self.cores
+        return min(self.cores, max(1, int(self.core_limit)))
 
 
 class Host(Part, frozen=True, kw_only=True):

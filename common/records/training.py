@@ -45,6 +45,8 @@ class Window(Part, frozen=True, kw_only=True):
     """The time in between, times the cores that the rank may run on."""
     steal_seconds: Moment | None = None
     """Those of them that the hypervisor gave to other machines."""
+    throttled_seconds: Seconds | None = None
+    """How long a quota of control groups kept the launch's processes off all cores together; None without a quota."""
     busy_seconds: Moment | None = None
     """Those of them that processes ran, this rank's own among them, only where these cores are its own. Interrupts
     aren't in it; some kernels count them in own_seconds, so others took at least the difference."""

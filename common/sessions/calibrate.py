@@ -110,7 +110,7 @@ def main() -> None:
             strategy=strategy.name,
             workers=workers,
             processor=host.processor,
-            cores=host.cores or 0,
+            cores=host.usable_cores or 0,
             commit=machine.git_commit() or "unknown",
             date=datetime.now(UTC).date().isoformat(),
             order_seed=session.order_seed,

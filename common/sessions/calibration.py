@@ -186,7 +186,7 @@ def copy_into(folder: Path, results: Path) -> None:
     facts, candidates = machine.host_facts(), list[tuple[bool, Path]]()
     for path in sorted(results.glob(f"*-{KIND}/{FILE}")):
         calibration = read(path)
-        if (calibration.processor, calibration.cores) != (facts.processor, facts.cores):
+        if (calibration.processor, calibration.cores) != (facts.processor, facts.usable_cores):
             continue
         if changed := manifest.check(path.parent).changed:
             print(f"note: {path} isn't shown, since this was edited: {', '.join(changed)}.", flush=True)

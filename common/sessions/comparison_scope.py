@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Options, Strategy, has_exchange, label
 from common.errors import UserError
 from common.launching.planned import Hosts, PlannedLaunch, Size
+from common.measurement import limits
 from common.sessions.session import Stage
 from common.statistics.paired import MARGIN
 
@@ -195,7 +195,7 @@ def is_oversubscribed(scope: Scope, strategy: Strategy, size: Size) -> bool:
     hosts = scope.spread
     together, on_each = (strategy.threads_of(size.workers // count) for count in (1, size.hosts))
     if hosts is None:
-        return together > len(os.sched_getaffinity(0))
+        return together > limits.usable_cores()
     return on_each > hosts.cores or (hosts.cores_together is not None and together > hosts.cores_together)
 
 
@@ -263,7 +263,7 @@ def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: Mapping[st
         return []
     counts, variants, launches = sorted(scope.workers), _variants(scope, strategy, size), list[PlannedLaunch]()
     hosts, link = size.hosts if scope.spread else None, size.bandwidth_bits_per_second
-    largest = max((count for count in counts if count <= len(os.sched_getaffinity(0))), default=counts[0])
+    largest = max((count for count in counts if count <= limits.usable_cores()), default=counts[0])
     for preset in certified_presets(scope):
         task = certificate_task(preset, size.workers, seeds[preset])
         certified = [(task, options) for options in variants]

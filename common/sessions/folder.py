@@ -89,7 +89,7 @@ def fingerprint(variables: Mapping[str, str], moves: bool = False) -> str:
     Of the machine its kind alone counts where the session `moves` from one to another.
     """
     host = machine.host_facts()
-    facts = ["" if moves else host.name, host.processor, host.cores, host.gpus]
+    facts = ["" if moves else host.name, host.processor, host.cores, host.core_limit, host.gpus]
     packages = hashlib.sha256("\n".join(sorted(installed())).encode()).hexdigest()
     lines = [f"code {code_digest()}", f"installed {packages}", f"machine {json.dumps(facts)}"]
     return "\n".join([*lines, f"variables {json.dumps(variables)}"])

@@ -73,6 +73,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "input_seconds": "those of them that the rank waited for its rows",
         "core_seconds": "the time around the window, times the cores that the rank may run on",
         "steal_seconds": "those core seconds that the hypervisor gave to other machines",
+        "throttled_seconds": "how long a quota of control groups kept the launch's processes off their cores",
         "busy_seconds": "those core seconds that processes ran",
         "own_seconds": "the processor time of all threads of the rank's process",
         "involuntary_switches": "how often the kernel took a core from one of the rank's threads",

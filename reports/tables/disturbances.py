@@ -17,11 +17,11 @@ two strategies are called alike, unless somebody asks for another one."""
 TOLERATED_SLOWNESS = 0.10
 """By how much a core may be slower than usual in it: the spin of a window varies by a few per cent on a quiet one."""
 
-_CAUSES = STEAL, OTHERS, SPIN, CLOCK = "steal", "others", "spin", "clock"
-"""What disturbs: the hypervisor, other processes, a spin that takes longer, and a clock that is slower than usual."""
+_CAUSES = STEAL, QUOTA, OTHERS, SPIN, CLOCK = "steal", "quota", "others", "spin", "clock"
+"""What disturbs: the hypervisor, a container's quota, other processes, a spin that takes longer, and a slower clock."""
 
 _SPEEDS = ["spin_seconds", "clock_megahertz"]
-_MEASURED = ["seconds", "core_seconds", "steal_seconds", "busy_seconds", "own_seconds", *_SPEEDS]
+_MEASURED = ["seconds", "core_seconds", "steal_seconds", "throttled_seconds", "busy_seconds", "own_seconds", *_SPEEDS]
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,14 @@ def _shares(windows: pd.DataFrame) -> pd.DataFrame:
         counts=(windows["core_seconds"] / windows["seconds"]).round(),
     ).join(usual.add_prefix("usual_"))
     ranks = windows.groupby(["launch", "rank"])
-    lost = ranks[["core_seconds", "steal_seconds", "taken", "cores_of_taken", "counts"]].sum()
+    lost = ranks[["core_seconds", "steal_seconds", "throttled_seconds", "taken", "cores_of_taken", "counts"]].sum()
+    core_seconds = lost["core_seconds"].clip(lower=TICK_SECONDS)
     speeds = ranks[[*_SPEEDS, *(f"usual_{name}" for name in _SPEEDS)]].median()
     shares = pd.DataFrame(
         {
-            STEAL: lost["steal_seconds"] / lost["core_seconds"].clip(lower=TICK_SECONDS),
+            STEAL: lost["steal_seconds"] / core_seconds,
+            # Of all processes of the launch, on all cores.
+            QUOTA: (lost["throttled_seconds"] / core_seconds).clip(upper=1),
             OTHERS: (lost["taken"] / lost["cores_of_taken"].clip(lower=TICK_SECONDS)).clip(lower=0),
             SPIN: (speeds["spin_seconds"] / speeds["usual_spin_seconds"] - 1).fillna(0.0),
             CLOCK: (1 - speeds["clock_megahertz"] / speeds["usual_clock_megahertz"]).fillna(0.0),
@@ -101,4 +104,6 @@ def _shares(windows: pd.DataFrame) -> pd.DataFrame:
     )
     least = np.maximum(TOLERATED_SHARE * lost["core_seconds"], 3 * TICK_SECONDS * np.sqrt(lost["counts"] / 6))
     is_slow = shares[[SPIN, CLOCK]].max(axis=1) > TOLERATED_SLOWNESS
-    return shares.assign(disturbed=(lost[["steal_seconds", "taken"]].max(axis=1) > least) | is_slow)
+    return shares.assign(
+        disturbed=(lost[["steal_seconds", "throttled_seconds", "taken"]].max(axis=1) > least) | is_slow
+    )

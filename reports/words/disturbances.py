@@ -6,6 +6,7 @@ from reports import blocks
 from reports.tables.disturbances import (
     CLOCK,
     OTHERS,
+    QUOTA,
     SPIN,
     STEAL,
     TOLERATED_SHARE,
@@ -23,6 +24,11 @@ _CAUSES = {
         "the hypervisor gave up to {} of a worker's cores to other machines",
         "use a machine whose cores are nobody else's",
     ),
+    QUOTA: (
+        TOLERATED_SHARE,
+        "a quota of the container kept its processes off their cores for up to {} of the time",
+        "give the container a quota of as many cores as it has threads",
+    ),
     SPIN: (TOLERATED_SLOWNESS, "a fixed piece of work took up to {} longer than usual", _COOL),
     CLOCK: (TOLERATED_SLOWNESS, "a clock was up to {} slower than usual", _COOL),
 }
@@ -37,9 +43,10 @@ def section(material: Material) -> list[blocks.Block]:
     share, slowness = blocks.percent(TOLERATED_SHARE), blocks.percent(TOLERATED_SLOWNESS)
     about = (
         f"A launch counts as disturbed where a worker lost more than {share} of its cores' time, in its clocked "
-        "windows, to other processes or to the hypervisor, beyond what the kernel's rounding may be, or where its "
-        f"clock, or a fixed piece of work, was more than {slowness} slower than in the median window of its equals. "
-        "Workers that share their cores are judged by what the hypervisor took alone. Nothing disturbed is left out."
+        "windows, to other processes, the hypervisor or a container's quota, beyond what the kernel's rounding may be, "
+        f"or where its clock, or a fixed piece of work, was more than {slowness} slower than in the median window of "
+        "its equals. Workers that share cores are judged by what the hypervisor and the quota took alone. Nothing "
+        "disturbed is left out."
     )
     return [heading, blocks.text(about), blocks.text(finding(material.disturbances))]
 

@@ -24,7 +24,11 @@ def facts(records: Sequence[Header]) -> dict[str, str]:
     known = [record.host for record in records if record.host != Machine()]
     started = sorted(record.started_at[:16].replace("T", " ") for record in records)
     return {
-        "processor": distinct(f"{host.processor or '?'}, {host.cores or '?'} cores" for host in known),
+        "processor": distinct(
+            f"{host.processor or '?'}, {host.cores or '?'} cores"
+            + (f", a quota of {host.core_limit:g}" if host.core_limit else "")
+            for host in known
+        ),
         "memory": distinct(f"{host.memory_bytes / 2**30:.1f} GiB" for host in known if host.memory_bytes),
         "GPUs": distinct(", ".join(host.gpus) or "none" for host in known),
         "system": distinct(host.system or "?" for host in known),

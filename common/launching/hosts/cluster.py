@@ -1,6 +1,5 @@
 """The hosts of a session: found, made where they're virtual, and launched over by each program's own launcher."""
 
-import os
 import random
 import secrets
 import sys
@@ -33,6 +32,7 @@ from common.launching.supervision import Allocation
 from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Cable, Description, described
+from common.measurement import limits
 from common.records import header
 from common.records.header import Allocated, Link, Virtual
 from common.records.site import Site
@@ -231,7 +231,7 @@ def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) ->
 
 def spread_of(selection: Selection, most_workers: int) -> Hosts:
     """What the plan knows of virtual hosts, before they are made as well."""
-    count, cores = selection.virtual_hosts or 1, len(os.sched_getaffinity(0))
+    count, cores = selection.virtual_hosts or 1, limits.usable_cores()
     cores_per_host = max(1, int(min(cores / count, selection.cores_per_host or cores)))
     return Hosts(count, most_workers, cores_per_host, cores, selection.bandwidths_bits_per_second)
 

@@ -3,7 +3,6 @@
 import hashlib
 import ipaddress
 import json
-import os
 import platform
 import shutil
 import socket
@@ -89,7 +88,7 @@ def facts(peers: Sequence[str]) -> Facts:
         changes=changes,
         python=platform.python_version(),
         environments={name: _versions(family) for name, family in catalogue.families().items()},
-        cores=len(os.sched_getaffinity(0)),
+        cores=limits.usable_cores(),
         limits=limits.of_this_process(),
         machine=machine.host_facts(),
         routes={peer: route_to(peer) for peer in peers},

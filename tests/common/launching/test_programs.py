@@ -5,6 +5,7 @@ What a strategy and a way to multiply refuse, the tests of the launcher and of t
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -88,6 +89,36 @@ def test_what_a_library_cannot_have_is_refused(library, options, said, refusal, 
 )
 def test_a_fault_of_what_is_not_there_is_refused(strategy, fault, said, refusal):
     assert said in refusal(lambda: prepare([strategy, "--workers", "2", "--inject", fault]))
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("program", "free", "least"),
+    [
+        (["torch_sync_sgd", "--backend", "mpi", "--workers", "4"], 64 * MIB, "64.3 MiB"),
+        (["horovod_torch", "--backend", "mpi", "--workers", "4"], 63 * MIB, "64.0 MiB"),
+        (["mpi", "--workers", "2"], 1 * MIB, "32.0 MiB"),
+        (["torch_ddp", "--loader-workers", "2", "--workers", "2"], 64 * 1024, "0.3 MiB"),
+        (["torch_ddp", "--loader-workers", "1", "--preset", "wide", "--workers", "2"], 24 * MIB, "24.1 MiB"),
+    ],
+)
+def test_too_little_shared_memory_is_refused_with_what_is_needed_and_what_is_there(
+    program, free, least, refusal, monkeypatch
+):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
+    said = refusal(lambda: prepare(program))
+    assert f"workers need {least} of shared memory, and /dev/shm has {free / MIB:.1f} MiB free" in said
+    assert "--shm-size" in said
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=65 * MIB))
+    prepare(program)
+
+
+@pytest.mark.parametrize("program", ["torch_ddp", "horovod_torch", "tf_mirrored", "jax_data_parallel", "gloo"])
+def test_what_shares_no_memory_needs_none(program, monkeypatch):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=0))
+    prepare([program, "--workers", "2"])
 
 
 def test_a_launch_with_a_fault_has_a_record_beside_which_its_account_is_kept():

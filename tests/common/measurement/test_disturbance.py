@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from common.measurement import disturbance
+from common.measurement import disturbance, limits
 from common.measurement.disturbance import Meter
 from common.records.files import to_json
 from common.records.training import Window
@@ -107,6 +107,15 @@ def test_a_process_without_cores_of_its_own_is_not_told_how_busy_they_were(machi
     assert told["steal_seconds"] == pytest.approx(0.14)
 
 
+def test_time_that_a_quota_takes_is_told_where_there_is_one(machine, tmp_path, monkeypatch):
+    file = tmp_path / "cpu.stat"
+    file.write_text("throttled_usec 1000000\n")
+    machine(BEFORE)
+    monkeypatch.setattr(limits, "throttles", lambda: [file])
+    told = around(Meter([1]), lambda: file.write_text("throttled_usec 1250000\n"))
+    assert told["throttled_seconds"] == pytest.approx(0.25)
+
+
 def test_processes_that_the_worker_started_are_not_told_apart_from_others(machine, monkeypatch):
     machine(BEFORE)
     assert set(around(Meter([1]))) == ALWAYS | OF_CORES
@@ -162,6 +171,6 @@ def test_counters_are_read_last_before_the_window_and_first_after_it(monkeypatch
     order = []
     read = disturbance._read
     monkeypatch.setattr(disturbance, "spin_seconds", lambda: order.append("spin") or 0.001)
-    monkeypatch.setattr(disturbance, "_read", lambda cores: order.append("read") or read(cores))
+    monkeypatch.setattr(disturbance, "_read", lambda *where: order.append("read") or read(*where))
     around(Meter([0]), lambda: order.append("window"))
     assert order == ["spin", "read", "window", "read", "spin"]

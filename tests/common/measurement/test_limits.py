@@ -1,5 +1,7 @@
 """common/measurement/limits.py: what control groups allow, by files as the kernel writes them."""
 
+import os
+
 import pytest
 
 from common.measurement import limits
@@ -50,6 +52,45 @@ def test_without_any_limit_there_is_none(mounted, groups):
         "cpu/slurm/cpu.cfs_period_us": "100000",
     }
     assert limits.of_this_process(groups, mounted(**files)) == Limits()
+
+
+@pytest.mark.parametrize(("quota", "cores"), [(None, 2), (0.5, 1), (1.0, 1), (1.5, 1), (2.0, 2), (8.0, 2)])
+def test_a_quota_counts_as_cores_as_far_as_the_affinity_goes(quota, cores, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 5})
+    monkeypatch.setattr(limits, "of_this_process", lambda: Limits(cores=quota))
+    assert limits.usable_cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("groups", "files"),
+    [
+        (
+            V2,
+            {
+                "system.slice/cpu.max": "100000 100000",
+                "system.slice/cpu.stat": "usage_usec 9\nnr_throttled 3\nthrottled_usec 1500000\n",
+                "cpu.stat": "usage_usec 9\nthrottled_usec 900000000\n",
+            },
+        ),
+        (
+            V1,
+            {
+                "cpu/slurm/cpu.cfs_quota_us": "100000",
+                "cpu/slurm/cpu.cfs_period_us": "100000",
+                "cpu/slurm/cpu.stat": "nr_periods 70\nnr_throttled 3\nthrottled_time 1500000000\n",
+            },
+        ),
+    ],
+)
+def test_throttled_time_is_that_of_groups_with_a_quota_in_either_version(groups, files, mounted):
+    mount = mounted(**files)
+    assert limits.throttled_seconds(limits.throttles(groups, mount)) == pytest.approx(1.5)
+
+
+def test_without_a_quota_nothing_is_throttled(mounted):
+    files = {"cpu.max": "max 100000", "cpu.stat": "throttled_usec 1500000"}
+    assert limits.throttles(V2, mounted(**files)) == []
+    assert limits.throttled_seconds([]) == 0.0
 
 
 def test_this_process_has_limits_or_none():

@@ -14,7 +14,7 @@ import pytest
 
 from common.contract.task import Task
 from common.errors import UserError
-from common.measurement import machine
+from common.measurement import limits, machine
 from common.measurement.machine import Placement
 from common.paths import ROOT
 from tests.launching import require_private_networks
@@ -295,3 +295,11 @@ def test_a_task_that_slurm_has_bound_to_too_few_cores_is_oversubscribed(monkeypa
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1})
     assert machine.pin(Task(threads=2), 1, 2) == Placement([1], oversubscribed=True, bound_by_slurm=True)
+
+
+def test_a_quota_counts_as_cores_where_workers_are_pinned(monkeypatch, affinity):
+    monkeypatch.setattr(limits, "of_this_process", lambda: limits.Limits(cores=1.0))
+    assert machine.pin(Task(), 0, 2) == Placement([], oversubscribed=True)
+    assert not affinity
+    assert not machine.pin(Task(), 0, 1).oversubscribed
+    assert machine.host_facts().core_limit == 1.0

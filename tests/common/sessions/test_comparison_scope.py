@@ -15,6 +15,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, MpiOptions, Options, has_exchange, label, option
 from common.errors import UserError
 from common.launching.planned import Hosts, Size
+from common.measurement import limits
 from common.sessions.comparison_scope import (
     Scope,
     certified_presets,
@@ -72,6 +73,14 @@ def known(declare, catalogue_of):
     ]
     catalogue_of(*declared)
     return {strategy.name: strategy for strategy in declared}
+
+
+def test_a_quota_of_one_core_on_two_oversubscribes_two_workers(known, monkeypatch):
+    scope, strategy = Scope(), known["one_threads"]
+    assert not is_oversubscribed(scope, strategy, Size(2))
+    monkeypatch.setattr(limits, "of_this_process", lambda: limits.Limits(cores=1.0))
+    assert is_oversubscribed(scope, strategy, Size(2))
+    assert not is_oversubscribed(scope, strategy, Size(1))
 
 
 QUICK = {"one_alone", "one_threads", "two_alone", "two_replicas", "two_servers"}

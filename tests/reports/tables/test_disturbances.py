@@ -46,8 +46,12 @@ def planned(records: Mapping[str, Record], **columns: object) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("disturbance", "cause"),
-    [({"steal_seconds": 0.06}, "steal"), ({"busy_seconds": 0.98, "own_seconds": 0.92}, "others")],
-    ids=["hypervisor", "other processes"],
+    [
+        ({"steal_seconds": 0.06}, "steal"),
+        ({"throttled_seconds": 0.06}, "quota"),
+        ({"busy_seconds": 0.98, "own_seconds": 0.92}, "others"),
+    ],
+    ids=["hypervisor", "quota", "other processes"],
 )
 def test_more_than_five_per_cent_of_a_core_taken_disturbs_a_launch(disturbance, cause):
     quiet, disturbed = rows(told(), told(None, **disturbance))
@@ -55,7 +59,7 @@ def test_more_than_five_per_cent_of_a_core_taken_disturbs_a_launch(disturbance, 
     assert (disturbed.disturbed, disturbed.shares[cause]) == (True, pytest.approx(0.06))
 
 
-@pytest.mark.parametrize("disturbance", [{"steal_seconds": 0.04}, {"busy_seconds": 0.94}])
+@pytest.mark.parametrize("disturbance", [{"steal_seconds": 0.04}, {"throttled_seconds": 0.04}, {"busy_seconds": 0.94}])
 def test_less_of_a_core_disturbs_nothing(disturbance):
     assert not rows(told(None, **disturbance))[0].disturbed
 
@@ -129,14 +133,14 @@ def test_workers_that_share_their_cores_are_judged_by_what_was_stolen_alone():
         told(None, {"spin_seconds": 1e-4}, {"spin_seconds": 9e-4}, **oversubscribed, steal_seconds=s) for s in (0, 0.1)
     ]
     quiet, stolen = rows(*(changed(record, pinned_cores=[]) for record in records))
-    assert (quiet.disturbed, [*quiet.shares.values()]) == (False, [0.0] * 4)
+    assert (quiet.disturbed, [*quiet.shares.values()]) == (False, [0.0] * 5)
     assert stolen.disturbed
 
 
 def test_what_the_kernel_did_not_tell_is_not_judged():
     nothing = dict.fromkeys(("core_seconds", "steal_seconds", "busy_seconds", "own_seconds", "clock_megahertz"))
     [row] = rows(told(None, **nothing))
-    assert (row.disturbed, [*row.shares.values()]) == (False, [0.0] * 4)
+    assert (row.disturbed, [*row.shares.values()]) == (False, [0.0] * 5)
 
 
 def test_a_disturbed_launch_disturbs_its_round():
@@ -183,6 +187,12 @@ def test_the_finding_counts_the_rounds_and_names_causes_and_remedies():
         "hypervisor gave up to 20 % of a worker's cores to other machines. To see smaller differences, close "
         "other programs and use a machine whose cores are nobody else's."
     )
+
+
+def test_a_quota_is_named_with_the_remedy():
+    sentence = disturbances.finding(disturbances_table(named(told(), told(None, throttled_seconds=0.5)), None))
+    assert "a quota of the container kept its processes off their cores for up to 50 % of the time" in sentence
+    assert sentence.endswith("give the container a quota of as many cores as it has threads.")
 
 
 def test_slow_cores_have_one_remedy():
