@@ -3,6 +3,7 @@
 The menu has four groups: start here, the strategies, the laboratory that measures parts of them, and development.
 """
 
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ START_HERE, STRATEGY, LABORATORY, DEVELOPMENT = "start here", "strategies", "lab
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 SIDE_BY_SIDE = ["--numprocesses", "2"]
 """Two tests at a time: most wait for a process to start, or for a deadline, and leave one of two cores idle."""
+NEUTRAL = {"PYTHONSAFEPATH": "", "MATPLOTLIBRC": os.devnull}
+"""Settings of the user's that would keep this checkout from being found, or change its charts."""
 ADVICE = (
     "Builds of torch without CUDA are much smaller: `nox -s torch horovod -- --torch-backend cpu` takes PyTorch's own, "
     "and an index of yours that has them is named by UV_INDEX or by pip's settings."
@@ -252,4 +255,4 @@ def run_with_tools(session: nox.Session, *arguments: str, environments: Iterable
 
 def run(session: nox.Session, *arguments: str, name: str = "tools") -> None:
     """Run Python in the environment of this name."""
-    session.run(str(environment(name).python), *arguments, external=True)
+    session.run(str(environment(name).python), *arguments, external=True, env=NEUTRAL)

@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Callable
+from io import TextIOWrapper
 from typing import TextIO
 
 REFUSED_STATUS = 2
@@ -47,9 +48,13 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
     """Call `main` of a script whose imports are done, which is noted in `main_began`.
 
     On a `UserError` or a `LaunchFailedError` exit as `report` says. Any other exception is a bug of ours and keeps its
-    traceback.
+    traceback. What the output's encoding lacks is replaced wherever this process prints.
     """
-    global main_began
+    global main_began, speaker
+    speaker = None
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     main_began = (time.clock_gettime(time.CLOCK_BOOTTIME), time.process_time())
     try:
         main()

@@ -114,8 +114,6 @@ class Run:
 
     def windows(self) -> Iterator[list[Batch]]:
         """Each window's batches. The clock starts on yield. Call `observe` for every batch before asking for more."""
-        has_ranks = self.strategy.work in (Work.DATA_PARALLEL, Work.PARTS_OF_ONE_MODEL) and self.world.size > 1
-        errors.speaker = f"rank {self.world.rank}: " if has_ranks else ""
         rows = self.rows(self.first_step)
         # One buffer for all steps: a new one each time would be memory that no cache holds.
         buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(self._share.count, int))
@@ -229,6 +227,8 @@ class Run:
 
     def _close_window(self) -> None:
         seconds = self.clock.stop(self._step)
+        has_ranks = self.strategy.work in (Work.DATA_PARALLEL, Work.PARTS_OF_ONE_MODEL) and self.world.size > 1
+        errors.speaker = f"rank {self.world.rank}: " if has_ranks else ""
         for losses, rows, steps in self._unread:
             if losses is not None:
                 # A lazy tensor of one number may know only how to become a float.

@@ -1,9 +1,10 @@
 """Records as JSON files that nobody changes: written whole or not at all, and refused where they are damaged."""
 
+import contextlib
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TypeVar, get_type_hints
@@ -52,7 +53,9 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} isn't a record that can be read ({_one_line(str(error))}): {_REMEDY}.") from error
     values: dict[str, object] = content if isinstance(content, dict) else {}
-    version = values.get("schema_version")
+    if "schema_version" not in values:
+        raise UserError(f"{path} never was a record of this program: move it out of the folder.")
+    version = values["schema_version"]
     if type(version) is not int or version not in (SCHEMA_VERSION, kind.earlier_version):
         which = _one_line(str(version)) if type(version) is int else "that isn't a number"
         raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
@@ -62,9 +65,30 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
         raise UserError(f"{path} is damaged ({_one_line(str(error))}): {_REMEDY}.") from error
 
 
+def record_paths(folder: Path) -> list[Path]:
+    """The files in `folder` that may be records, in their order: no hidden ones, as other systems leave beside each."""
+    return [path for path in sorted(folder.glob("*.json")) if not path.name.startswith(".")]
+
+
 def read_records(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
-    """Every record in `folder` by its launch, in their order. Raises UserError for the first damaged one."""
-    return {path.stem: read_record(path, kind) for path in sorted(folder.glob("*.json"))}
+    """Every record in `folder` by its launch, in their order, without those that `damaged_records` names."""
+    records: dict[str, Kind] = {}
+    for path in record_paths(folder):
+        with contextlib.suppress(UserError):
+            records[path.stem] = read_record(path, kind)
+    return records
+
+
+def damaged_records(folder: Path, kind: type[Kind], records: Container[str]) -> dict[str, str]:
+    """By launch the sentence on each file that isn't among the `records` of this kind in the folder."""
+    sentences: dict[str, str] = {}
+    for path in record_paths(folder):
+        if path.stem not in records:
+            try:
+                read_record(path, kind)
+            except UserError as error:
+                sentences[path.stem] = str(error)
+    return sentences
 
 
 def to_json(values: object) -> object:

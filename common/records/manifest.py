@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.files import write_atomically
+from common.records.files import record_paths
 
 FILE = "manifest.sha256"
 
@@ -76,7 +77,7 @@ def check(folder: Path) -> Differences:
         elif hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             changed.append(name)
     places = {Path(name).parent for name in noted} | {Path()}
-    records = {str(path.relative_to(folder)) for place in places for path in (folder / place).glob("*.json")}
+    records = {str(path.relative_to(folder)) for place in places for path in record_paths(folder / place)}
     unnoted = sorted(records - noted.keys())
     return Differences(True, tuple(changed), tuple(missing), tuple(unnoted))
 

@@ -106,8 +106,8 @@ def read_presented(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
     """Every record in `folder` by its launch, in their order, with what reports show beside it.
 
     A record of before there was a file for it holds it. For others the session's file comes first, in the folder or
-    in the one above, then this checkout's declarations; what neither has stays empty. Raises UserError for the first
-    damaged file.
+    in the one above, then this checkout's declarations; what neither has stays empty. Damaged records are
+    left out. Raises UserError where the session's file is damaged.
     """
     records = read_records(folder, kind)
     if all(_holds_presentation(record) for record in records.values()):

@@ -39,7 +39,7 @@ from common.launching.supervision import HERE, run_planned
 from common.records import ceiling, certificate, manifest, metrics
 from common.records.ceiling import Ceiling
 from common.records.certificate import Comparison
-from common.records.files import read_record, read_records
+from common.records.files import damaged_records, read_record, read_records
 from common.records.training import Record
 from common.sessions import calibration, ceilings, placement, regression, submission
 from common.sessions.ceilings import PlannedProbe
@@ -166,6 +166,8 @@ def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) ->
 def _conclude(session: Session, against: Against | None, stages: Sequence[Stage[Any]]) -> str | None:
     """Say what came of all launches; returns why this checkout doesn't pass, by itself or `against` a commit."""
     records = read_records(session.folder, Record)
+    for sentence in damaged_records(session.folder, Record, records).values():
+        raise UserError(sentence)
     print_summary(session.console, list(records.values()))
     if not against:
         return failure_of(records, certificate.compare(records, session.folder))

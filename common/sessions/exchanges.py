@@ -35,7 +35,7 @@ from common.launching.planned import PlannedLaunch, PlannedSweep
 from common.launching.supervision import HERE, Allocation
 from common.records import manifest, metrics
 from common.records.collectives import CollectivesRecord, Replayed
-from common.records.files import read_record, read_records, write_record
+from common.records.files import read_record, read_records, record_paths, write_record
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import Record
 from common.sessions import comparison_scope, placement, submission
@@ -144,7 +144,7 @@ def main() -> None:
             schedule, partial(make, hosts=hosts), read, plan_table=partial(steps_table, order_seed=session.order_seed)
         )
     folder = session.folder
-    traces, steps = ([*map(read, sorted(place.glob("*.json")))] for place in (folder / TRACES, folder))
+    traces, steps = ([*map(read, record_paths(place))] for place in (folder / TRACES, folder))
     replays = read_records(folder / REPLAYS, CollectivesRecord).values()
     # What couldn't be traced stands among the replays for the report, and counts as a trace.
     failed = counted(console, [*traces, *steps, *(each for each in replays if each.replayed and each.replayed.launch)])

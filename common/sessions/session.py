@@ -206,7 +206,12 @@ class Session:
                     title, path = f"{stage.title}{about}, {launch.name}", self.folder / f"{launch.name}.json"
                     progress.update(bar, completed=sum(seconds.values()), description=title, refresh=True)
                     is_noted = f"{launch.name}.json" in manifest.read(self.folder)
-                    record = read(path) if is_noted and path.exists() else None
+                    record = None
+                    if is_noted and path.exists():
+                        try:
+                            record = read(path)
+                        except UserError as error:
+                            self.console.print(f"{launch.name} counts as not run: {error}", markup=False)
                     if record is None and (again := rounds.begin_anew(launch)):
                         to_make.extendleft(reversed([*again, launch]))
                         # Their records stay, but no plan has them, so that nothing is compared with them.

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+from matplotlib import rcParamsDefault
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 
 MILLIMETRE = 1 / 25.4
@@ -38,6 +39,8 @@ PARTS = {
 PART_COLORS = {color for color, _ in PARTS.values()} - NEUTRALS.keys()
 
 SETTINGS = {
+    # Not the user's own: charts are the same everywhere.
+    **{name: value for name, value in rcParamsDefault.items() if not name.startswith(("backend", "interactive"))},
     "svg.hashsalt": "lockstep",
     "svg.fonttype": "none",
     "font.family": FONT,

@@ -14,20 +14,23 @@ _ROUNDING = 1e-6
 """By which share a mean may differ from the one that is worked out again."""
 
 
-def check_records(folder: Path, records: Mapping[str, Record]) -> None:
-    """Raises UserError for the first record that can't be reported on, and for a launch that is there twice.
+def check_records(folder: Path, records: Mapping[str, Record]) -> dict[str, str]:
+    """Return by launch the sentence on each of the folder's records that can't be reported on.
 
-    `records` are those of the folder by their launches.
+    Raises UserError for a launch that is there twice.
     """
+    sentences: dict[str, str] = {}
     found: dict[tuple, Path] = {}
     for name, record in records.items():
         path = folder / f"{name}.json"
         if flaw := next(_flaws(record), ""):
-            raise UserError(f"{path} is damaged ({flaw}): delete it and run its launch again.")
+            sentences[name] = f"{path} is damaged ({flaw}): delete it and run its launch again."
+            continue
         seconds = tuple(window.seconds for window in record.windows)
         launch = (record.name, record.world_size, record.started_at, record.time_to_first_step_s, seconds)
         if (first := found.setdefault(launch, path)) != path:
             raise UserError(f"{first} and {path} are records of the same launch, which counts once: delete one.")
+    return sentences
 
 
 def check_plan(path: Path, plan: pd.DataFrame) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 from common.errors import UserError
 from common.records.ceiling import Ceiling, read_ceilings
 from common.records.collectives import CollectivesRecord
+from common.records.files import damaged_records, record_paths
 from common.records.manifest import Differences, check
 from common.records.presentation import read_presented
 from common.records.training import Record
@@ -54,6 +55,8 @@ class Results:
     replays: Mapping[str, CollectivesRecord] = field(default_factory=dict)
     """Exchanges of strategies that were replayed alone, by their files' stems."""
     origin: Origin = field(default_factory=Origin)
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """By launch the sentence on each record that can't be reported on, which counts as not run."""
 
     @property
     def started_at(self) -> list[str]:
@@ -69,21 +72,24 @@ class Results:
 
 
 def read_results(folder: Path) -> Results:
-    """Read `folder`. Raises UserError when it is missing, holds neither record nor plan, or holds a damaged file."""
+    """Read `folder`. Raises UserError when it is missing, holds neither record nor plan, or holds a damaged table."""
     if not folder.is_dir():
         raise UserError(f"{folder} isn't a folder: run a comparison first, or name the folder of one.")
     records = read_presented(folder, Record)
-    check_records(folder, records)
+    damaged = damaged_records(folder, Record, records) | (flawed := check_records(folder, records))
+    records = {name: record for name, record in records.items() if name not in flawed}
     plan_file = folder / "plan.csv"
     plan = _read_table(plan_file, PLAN_COLUMNS) if plan_file.exists() else None
     if plan is not None:
         check_plan(plan_file, plan)
     if not records and plan is None:
-        raise UserError(f"{folder} holds no records: run a comparison first, or name the folder of one.")
+        nothing = f"{folder} holds no records: run a comparison first, or name the folder of one."
+        raise UserError(next(iter(damaged.values()), nothing))
     return Results(
         *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
         replays=read_presented(folder / REPLAYS, CollectivesRecord),
-        origin=origin_of(folder, [*sorted(folder.glob("*.json")), *sorted((folder / REPLAYS).glob("*.json"))]),
+        origin=origin_of(folder, [*record_paths(folder), *record_paths(folder / REPLAYS)]),
+        damaged=damaged,
     )
 
 

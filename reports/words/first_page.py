@@ -64,7 +64,9 @@ def _certainty(material: Material) -> list[str]:
     if found := len(cautions(material.launches, material.results.records)):
         kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
         ended.append(f"{kinds} some numbers less certain: see \u201cCautions\u201d.")
+    damaged = [f"It counts as not run: {sentence}" for sentence in material.results.damaged.values()]
     return [
+        *damaged,
         *manifest.in_words(material.results.origin.differences),
         tested or f"No test: that takes {FEWEST_LAUNCHES} rounds of two strategies.",
         certificate.sentence(material.certificates),

@@ -1,14 +1,12 @@
 """common/errors.py: a user's error is one line and an exit status, a bug keeps its traceback."""
 
+import sys
+from io import BytesIO, TextIOWrapper
+
 import pytest
 
 from common import errors
 from common.errors import FAILED_STATUS, REFUSED_STATUS, LaunchFailedError, UserError, exit_with_one_line
-
-
-@pytest.fixture(autouse=True)
-def before_training(monkeypatch):
-    monkeypatch.setattr(errors, "speaker", None)
 
 
 def test_a_user_error_is_one_line_on_standard_error_and_an_exit_status(capsys):
@@ -36,6 +34,13 @@ def test_a_launch_that_trains_can_only_fail_and_says_which_rank_it_was(error, sp
     assert caught.value.code == FAILED_STATUS == 1
     assert capsys.readouterr().err == f"lockstep: failed: {speaker}the disk is full.\n"
     assert errors.has_failed
+
+
+def test_what_the_output_cannot_encode_is_replaced(monkeypatch):
+    output = TextIOWrapper(BytesIO(), encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", output)
+    exit_with_one_line(lambda: print("12 µs ✓"))
+    assert output.buffer.getvalue() == b"12 ?s ?\n"
 
 
 def test_any_other_exception_is_a_bug_and_passes_through(capsys):

@@ -20,7 +20,7 @@ from common.errors import UserError
 from common.records import ceiling, collectives, matrix_products
 from common.records.ceiling import Ceiling, ClockedProduct
 from common.records.collectives import CollectivesRecord, Replayed
-from common.records.files import read_record, read_records, to_json, write_record
+from common.records.files import damaged_records, read_record, read_records, to_json, write_record
 from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Header, Host, Link, Machine, Virtual
 from common.records.matrix_products import MatrixRecord
 from common.records.quotation import Quotation
@@ -186,13 +186,21 @@ def test_what_is_no_strict_json_is_refused_in_one_line(record, content, path, re
 
 
 VERSIONS = ["0", "4", "2.5", "3.0", '"3"', "null", "true", "[3]", "-3", "9" * 400, '"a\\nb"']
-OTHERS = ["[]", "[1]", "3", "null", '"record"', "{}", *(f'{{"schema_version": {each}}}' for each in VERSIONS)]
+STRANGE = ["[]", "[1]", "3", "null", '"record"', "{}", '{"dependencies": {"numpy": "2.4.6"}}']
 
 
 @every_kind
-@pytest.mark.parametrize("content", OTHERS)
-def test_another_schema_version_is_refused_whatever_else_the_file_holds(record, content, path, refusal):
+@pytest.mark.parametrize("content", STRANGE)
+def test_what_never_was_a_record_is_called_that(record, content, path, refusal):
     path.write_text(content)
+    text = refusal(lambda: read_record(path, type(record)))
+    assert text == f"{path} never was a record of this program: move it out of the folder."
+
+
+@every_kind
+@pytest.mark.parametrize("version", VERSIONS)
+def test_another_schema_version_is_refused_whatever_else_the_file_holds(record, version, path, refusal):
+    path.write_text(f'{{"schema_version": {version}}}')
     text = refusal(lambda: read_record(path, type(record)))
     assert text.startswith(f"{path} is of schema version ")
     assert text.endswith(", this program reads 3: delete it and run its launch again.")
@@ -326,10 +334,15 @@ def test_the_records_of_a_folder_come_by_launch_and_in_order_and_nothing_else_is
     assert read_records(tmp_path / "nowhere", Record) == {}
 
 
-def test_one_damaged_record_in_a_folder_is_named(tmp_path, refusal):
+def test_damaged_records_in_a_folder_are_left_out_and_named_and_hidden_files_are_not_looked_at(tmp_path):
     write_record(tmp_path / "a.json", KINDS["training"])
     (tmp_path / "b.json").write_text("{")
-    assert "b.json" in refusal(lambda: read_records(tmp_path, Record))
+    (tmp_path / "._a.json").write_bytes(b"\x00\x05\x16\x07")
+    records = read_records(tmp_path, Record)
+    assert [*records] == ["a"]
+    damaged = damaged_records(tmp_path, Record, records)
+    assert [*damaged] == ["b"]
+    assert damaged["b"].startswith(f"{tmp_path / 'b.json'} isn't a record that can be read")
 
 
 def test_a_trace_is_a_file_of_the_same_kind(path, refusal):

@@ -152,6 +152,15 @@ def test_a_launch_that_failed_is_tried_again_once_the_comparison_goes_on(compare
     assert {path: path.stat().st_mtime_ns for path in others} == written
 
 
+def test_a_record_that_a_power_failure_cut_short_is_made_again(compared):
+    folder = compared()
+    first, *_ = sorted(folder.glob("*.json"))
+    first.write_bytes(first.read_bytes()[:100])
+    (folder / "finished").unlink()
+    assert compared() == folder
+    assert read_record(first, Record).status == "ok"
+
+
 def test_a_comparison_with_a_damaged_record_is_not_finished(compared, monkeypatch, tmp_path):
     def damage(launch, _):
         [path] = tmp_path.glob(f"*/{launch.name}.json")

@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from common.errors import UserError
 from common.records.files import write_record
 from common.statistics.paired import MARGIN
+from reports.tables.material import Material
 from reports.tables.results import read_results
+from reports.words import first_page
+from tests.reports.pieces import answers
 from tests.reports.records import make_record, named, write_all
 from tests.reports.replays import replay
 
@@ -17,7 +21,7 @@ ROW = "1,some-launch,amber_ring,,digits,weak,2,True,1,throughput,5"
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    return write_all(tmp_path, named(make_record()))
+    return write_all(tmp_path, named(make_record(), make_record("amber_ring", 2)))
 
 
 def test_the_margin_is_that_of_the_plan(folder):
@@ -71,8 +75,51 @@ def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder
     assert found.origin.digest != before.origin.digest
 
 
-def test_a_damaged_replay_is_named(folder):
+def test_a_damaged_replay_is_left_out(folder):
     (folder / "replays").mkdir()
     (folder / "replays" / "damaged.json").write_text("{")
-    with pytest.raises(UserError, match=r"damaged\.json isn't a record that"):
+    assert read_results(folder).replays == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"schema_version": ', "isn't a record that can be read"),
+        (b"", "isn't a record that can be read"),
+        # As a file system leaves a file that it hadn't written when the power failed.
+        (bytes(4096), "isn't a record that can be read"),
+        (b"[1, 2]", "never was a record of this program: move it out of the folder"),
+        (b'{"version": "2.0.0", "tasks": []}', "never was a record of this program: move it out of the folder"),
+    ],
+)
+def test_one_damaged_record_counts_as_not_run_and_the_first_page_names_it(folder, content, why):
+    before = read_results(folder)
+    name, *others = before.records
+    (folder / f"{name}.json").write_bytes(content)
+    found = read_results(folder)
+    assert [*found.records] == others
+    certainty = answers(first_page.section(Material(found)))["How sure"]
+    [sentence] = [line for line in certainty if line.startswith("It counts as not run: ")]
+    assert f"{folder / name}.json {why}" in sentence
+
+
+def test_a_flawed_record_counts_as_not_run_as_well(folder):
+    name, record = next(iter(read_results(folder).records.items()))
+    write_record(folder / f"{name}.json", structs.replace(record, started_at="yesterday"))
+    found = read_results(folder)
+    assert name not in found.records
+    assert [*found.damaged] == [name]
+
+
+@pytest.mark.parametrize("name", ["._{}.json", ".DS_Store", ".{}.json"])
+def test_what_another_system_leaves_beside_records_is_passed_over(folder, name):
+    before = read_results(folder)
+    (folder / name.format(next(iter(before.records)))).write_bytes(b"\x00\x05\x16\x07")
+    assert read_results(folder) == before
+
+
+def test_where_nothing_can_be_read_the_first_damaged_record_is_named(folder):
+    for path in folder.glob("*.json"):
+        path.write_bytes(b"")
+    with pytest.raises(UserError, match=r"json isn't a record that can be read"):
         read_results(folder)
