@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # Nox, as a program of its own, 
 
 from common.declarations import catalogue
 from common.declarations.strategy import Family, Strategy
-from common.environments import installation, uv
+from common.environments import installation, shadows, uv
 from common.environments.inventory import Environment
 from common.errors import PREFIX, UserError
 
@@ -37,7 +37,7 @@ NEUTRAL = {"PYTHONSAFEPATH": "", "MATPLOTLIBRC": os.devnull}
 """Settings of the user's that would keep this checkout from being found, or change its charts."""
 ADVICE = (
     "Builds of torch without CUDA are much smaller: `nox -s torch horovod -- --torch-backend cpu` takes PyTorch's own, "
-    "and an index of yours that has them is named by UV_INDEX or by pip's settings."
+    "as is done anyway where no index is named and PyTorch's answers."
 )
 
 
@@ -211,7 +211,9 @@ def environment(name: str) -> Environment:
 def make(session: nox.Session, *names: str, options: Sequence[str] = ()) -> dict[str, str]:
     """Make these environments where that isn't done; return why some can't be had."""
     try:
-        return installation.make([environment(name) for name in names], options, ADVICE)
+        failures = installation.make([environment(name) for name in names], options, ADVICE)
+        shadows.refuse()
+        return failures
     except UserError as error:
         session.error(str(error).rstrip("."))
 

@@ -106,7 +106,7 @@ class _Maker:
     advice: str
     """What is printed when libraries for GPUs are downloaded."""
 
-    def install(self, uv: str, python: str | None, options: Sequence[str], variables: Mapping[str, str]) -> None:
+    def install(self, program: str, python: str | None, options: Sequence[str], variables: Mapping[str, str]) -> None:
         """Install what the environment needs, and nothing else; what an interrupted try has left is kept.
 
         With a `python` the environment first gets its own, in place of all that was there.
@@ -114,10 +114,21 @@ class _Maker:
         folder, python_there = inventory.FOLDER / self.environment.name, str(self.environment.python)
         if python:
             shutil.rmtree(folder, ignore_errors=True)
-            self.run([uv, "venv", "--quiet", "--no-project", "--python", python, str(folder)], variables, by_uv=True)
-        command = [uv, "pip", "install", "--python", python_there, "--exact", "--compile-bytecode"]
+            self.run(
+                [program, "venv", "--quiet", "--no-project", "--python", python, str(folder)], variables, by_uv=True
+            )
+        command = [program, "pip", "install", "--python", python_there, "--exact", "--compile-bytecode"]
         command += ["--constraint", str(CONSTRAINTS), *options, *self.environment.requirements]
-        self.run(command, variables, by_uv=True)
+        # What asks for one build alone (by ===) finds it where packages are looked for anyway.
+        takes_own_build = any(re.match("torch==[^=]", each) for each in self.environment.requirements)
+        plain = {name: value for name, value in variables.items() if name != uv.TORCH_BACKEND or name in os.environ}
+        try:
+            self.run(command, variables if takes_own_build else plain, by_uv=True)
+        except UserError as error:
+            if not takes_own_build or plain == variables:
+                raise
+            print(f"{self.environment.name}: not PyTorch's own build of torch, since {error}.", flush=True)
+            self.run(command, plain, by_uv=True)
         if "Bytecode compiled" not in self.environment.log.read_text(encoding="utf-8"):
             # uv compiles nothing where nothing was left to install, as after an interruption while it compiled.
             packages = next(folder.glob("lib/python*/site-packages"))

@@ -77,6 +77,12 @@ def distributions(folders: Iterable[Path]) -> list[str]:
     return sorted(names)
 
 
+def python_variables() -> dict[str, str]:
+    """The variables that are set and that Python itself obeys, but for those that a launch sets."""
+    names = sorted(name for name in os.environ if name.startswith("PYTHON") and name != "PYTHONUNBUFFERED")
+    return {name: os.environ[name] for name in names if os.environ[name]}
+
+
 def packages_digest() -> str:
     """SHA-256 of Python's version and of every distribution of this environment; it takes 1 ms."""
     lines = [f"Python {platform.python_version()}", *distributions([Path(sysconfig.get_path("purelib"))])]

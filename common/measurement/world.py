@@ -48,6 +48,7 @@ def facts_of(world: World, packages: Iterable[str]) -> dict[str, object]:
         "bound_by_slurm": world.placement.bound_by_slurm,
         "private_network": machine.has_private_network(),
         "versions": machine.versions(packages),
+        "python_variables": machine.python_variables(),
         "packages_digest": machine.packages_digest(),
         "host": machine.host_facts(),
         "started_at": startup.started_at(),

@@ -157,6 +157,8 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     """Whether the launch had a network namespace to itself."""
     versions: dict[str, str] = {}
     """Versions of Python, the framework and the libraries."""
+    python_variables: dict[str, str] = {}
+    """The variables that Python itself obeys, as the user had set them where rank 0 ran."""
     packages_digest: str | None = None
     """SHA-256 of the names and versions of all that is installed where rank 0 ran; null in older records."""
     host: Machine = Machine()

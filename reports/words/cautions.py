@@ -45,6 +45,13 @@ _OF_A_CELL = {
 """By what was seen in a cell its likely cause and a remedy."""
 
 
+_HARMLESS = {
+    *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONNOUSERSITE"),
+    *("PYTHONPYCACHEPREFIX", "PYTHONSTARTUP", "PYTHONUTF8", "PYTHONSAFEPATH"),
+}
+"""Python's variables that change no figure."""
+
+
 def section(material: Material) -> list[blocks.Block]:
     """Instabilities with cause and remedy."""
     parts = [blocks.heading("Cautions", level=2)]
@@ -121,6 +128,7 @@ def _of_records(records: Mapping[str, Record]) -> list[tuple[str, str, str, list
         for package, version in record.versions.items():
             versions.setdefault(package, set()).add(version)
         machines.setdefault(f"{record.host.cores} cores of {record.host.processor}", set()).add(record.host.name)
+    set_for_python = {each for record in ok for each in record.python_variables.items() if each[0] not in _HARMLESS}
     names = [kind if len(own) == 1 else f"{kind}: {', '.join(sorted(own))}" for kind, own in sorted(machines.items())]
     return [
         (
@@ -135,6 +143,12 @@ def _of_records(records: Mapping[str, Record]) -> list[tuple[str, str, str, list
             "files differed from their commit, or the comparison went on under another commit",
             "commit first, then run the whole comparison",
             [commit[:12] + ("+changes" if "+" in commit else "") for commit in commits] if is_mixed else [],
+        ),
+        (
+            "Python was told to work otherwise",
+            "variables that Python obeys were set where launches were started",
+            "unset them, then run the whole comparison",
+            [f"{name}={value}" for name, value in sorted(set_for_python)],
         ),
         (
             "Several versions of one library",

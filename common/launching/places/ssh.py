@@ -61,10 +61,10 @@ class SshHost(Host):
         return match[1] if match else self.name
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command line of ssh."""
+        """The command line of ssh. A host's own PYTHONSAFEPATH would keep this checkout from being found."""
         settings = [word for setting in _SETTINGS for word in ("-o", setting)]
         python = shlex.join([sys.executable, *words])
-        return ["ssh", "-T", *settings, self.name, f"cd {shlex.quote(str(ROOT))} && exec {python}"]
+        return ["ssh", "-T", *settings, self.name, f"cd {shlex.quote(str(ROOT))} && PYTHONSAFEPATH= exec {python}"]
 
     def why_it_was_lost(self, status: int, errors: str) -> str | None:
         """One sentence, from what ssh printed."""

@@ -123,6 +123,30 @@ def test_where_gpus_are_absent_downloads_of_their_libraries_come_with_advice(ind
     assert "Take another." not in outputs[1]
 
 
+@pytest.mark.parametrize(
+    ("requirement", "backends"), [("torch==2.13.0", ["auto", ""]), ("torch===2.13.0", [""]), ("numpy==2.4.6", [""])]
+)
+def test_where_pytorchs_own_index_does_not_answer_torch_comes_from_the_others(
+    requirement, backends, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
+    program = tmp_path / "uv"
+    program.write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = venv ] && mkdir -p {tmp_path}/one/bin {tmp_path}/one/lib/python3.11/site-packages && exit\n'
+        f'echo "$UV_TORCH_BACKEND" >> {tmp_path}/backends\n'
+        '[ -z "$UV_TORCH_BACKEND" ] || { echo "error: no answer"; exit 1; }\n'
+        f"ln -s {sys.executable} {tmp_path}/one/bin/python\n"
+        "echo Bytecode compiled\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(installation.uv, "program", lambda: str(program))
+    monkeypatch.setattr(installation.uv, "settings", lambda: ([], {**os.environ, "UV_TORCH_BACKEND": "auto"}))
+    assert installation.make([Environment("one", (requirement,))]) == {}
+    assert (tmp_path / "backends").read_text().splitlines() == backends
+    assert ("one: not PyTorch's own build of torch, since no answer." in capsys.readouterr().out) == (len(backends) > 1)
+
+
 def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, capsys):
     script = tmp_path / "scripts" / "build.py"
     script.parent.mkdir()

@@ -190,3 +190,24 @@ def test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves(setting
         uv.lock(["some"], "3.11", [])
     assert "nobody-has-this was not found" in capfd.readouterr().err
     assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.1\n"
+
+
+@pytest.mark.parametrize(
+    ("pip", "own", "backend"),
+    [
+        ({}, {}, "auto"),
+        ({"timeout": "180"}, {}, "auto"),
+        ({"index-url": "https://mine.invalid/simple"}, {}, None),
+        ({"find-links": "/wheels"}, {}, None),
+        ({"no-index": "1"}, {}, None),
+        ({}, {"UV_INDEX": "https://mine.invalid/simple"}, None),
+        ({}, {"UV_TORCH_BACKEND": "cu130"}, "cu130"),
+    ],
+)
+def test_torch_is_built_for_this_machine_unless_the_user_has_chosen_an_index_or_a_build(
+    pip, own, backend, settings_of_pip, monkeypatch
+):
+    settings_of_pip.update(pip)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    assert uv.settings()[1].get("UV_TORCH_BACKEND") == backend

@@ -27,7 +27,7 @@ def test_what_runs_there_is_quoted_for_a_shell(monkeypatch):
     monkeypatch.setattr(ssh, "ROOT", "/a folder; reboot")
     change, agent = HOST.command(["a 'word'", "$(reboot)"])[-1].split(" && ")
     assert shlex.split(change) == ["cd", "/a folder; reboot"]
-    assert shlex.split(agent) == ["exec", sys.executable, "a 'word'", "$(reboot)"]
+    assert shlex.split(agent) == ["PYTHONSAFEPATH=", "exec", sys.executable, "a 'word'", "$(reboot)"]
 
 
 @pytest.mark.parametrize(
