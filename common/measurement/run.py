@@ -200,6 +200,7 @@ class Run:
             earlier_pieces=checkpoints.earlier_pieces,
             examples_per_step=self.global_batch,
             data_sha256=self.dataset.sha256,
+            data=self.dataset.name,
             replica_checkpoints=checkpoints.save_replicas(drifted, self.task.steps),
             accuracies=checkpoints.accuracies,
             final_accuracy=checkpoints.accuracies[-1].accuracy,
@@ -293,7 +294,7 @@ def _print_result(written: Record, path: Path) -> None:
         "test accuracy": f"{100 * written.final_accuracy:.1f} %",
         "record": str(path),
     }
-    table = Table(title=f"{written.strategy} on {written.task.preset}", show_header=False)
+    table = Table(title=f"{written.strategy} on {written.data or written.task.preset}", show_header=False)
     for name, value in rows.items():
         table.add_row(name, value)
     Console(width=None if sys.stdout.isatty() else 100).print(table)

@@ -150,6 +150,9 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     """By rank, when its process started, by its host's clock that counts from boot."""
     data_sha256: str | None = None
     """SHA-256 of all rows of the dataset."""
+    data: str = ""
+    """Of which data set the preset `mnist` had its rows, by the digests of the files, such as Fashion-MNIST; empty for
+    other presets, and in older records."""
     first_step: Count = 0
     """The step that the run began with; above 0 when it went on from a checkpoint."""
     earlier_pieces: list[Piece] = []

@@ -64,7 +64,7 @@ def section(material: Material) -> list[blocks.Block]:
     records = [*results.records.values()]
     ok = ended_ok(records)
     seeds = sorted({record.task.seed for record in ok})
-    data = sorted({f"{record.task.preset} {record.data_sha256}" for record in ok if record.data_sha256})
+    named = ((f"{each.task.preset} ({each.data})" if each.data else each.task.preset, each.data_sha256) for each in ok)
     backends: dict[str, set[str]] = {}
     for record in ok:
         backends.setdefault(record.strategy, set()).add(record.backend or "none")
@@ -77,7 +77,7 @@ def section(material: Material) -> list[blocks.Block]:
         "order of the launches": order,
         "schema of the records": distinct(str(record.schema_version) for record in records),
         "seeds": distinct(map(str, seeds)),
-        "rows of the datasets, SHA-256": distinct(data),
+        "rows of the datasets, SHA-256": distinct(sorted(f"{name} {digest}" for name, digest in named if digest)),
         **to_repeat(results.origin, records),
         "carried by": distinct(carried),
     }

@@ -316,13 +316,14 @@ def test_every_figure_says_what_it_shows_to_who_cannot_see_it(content):
 
 
 def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_path):
-    records = named(make_record(data_sha256="abc123"), make_record("amber_ring", 2, data_sha256="abc123"))
+    other = make_record("amber_ring", 4, data_sha256="def456", data="Fashion-MNIST")
+    records = named(make_record(data_sha256="abc123"), make_record("amber_ring", 2, data_sha256="abc123"), other)
     folder = write_all(tmp_path, records)
     (folder / "command.txt").write_text("nox -s compare -- --order-seed 7\n")
     blocks = machine.section(Material(read_results(folder)))
     rows = dict(table_under(blocks, "Machine, versions and settings")["rows"])
     assert rows["to repeat it"] == "nox -s compare -- --order-seed 7"
-    assert rows["rows of the datasets, SHA-256"] == "digits abc123"
+    assert rows["rows of the datasets, SHA-256"] == "digits (Fashion-MNIST) def456; digits abc123"
     assert (rows["schema of the records"], rows["seeds"]) == ("3", "3")
     files = b"".join(path.read_bytes() for path in sorted(folder.glob("*.json")))
     assert rows["all records, SHA-256"] == hashlib.sha256(files).hexdigest()

