@@ -205,7 +205,10 @@ def environment(name: str) -> Environment:
         group = family.environment_for_gpus
     requirements = nox.project.dependency_groups(PYPROJECT, group)
     script = Path(family.build).resolve() if family and family.build else None
-    return Environment(name, tuple(dict.fromkeys(requirements)), script)
+    of_torch = {each.partition("torch")[2][:3] for each in requirements if each.startswith("torch=")}
+    # Without a driver that is the build for CPUs. What asks for one build alone (by ===) finds it elsewhere.
+    builds = {} if "===" in of_torch or not of_torch else {"UV_TORCH_BACKEND": "auto"}
+    return Environment(name, tuple(dict.fromkeys(requirements)), script, builds)
 
 
 def make(session: nox.Session, *names: str, options: Sequence[str] = ()) -> dict[str, str]:

@@ -48,6 +48,14 @@ def test_the_menu_begins_with_where_to_start_and_keeps_each_group_together():
     assert {name for name, group in tags.items() if group == ["strategies"]} == {*strategies()}
 
 
+@pytest.mark.parametrize(
+    ("name", "chooses"), [("torch", True), ("horovod", True), ("horovod-nccl", False), ("tensorflow", False)]
+)
+def test_the_build_of_torch_is_chosen_for_the_machine_but_where_one_build_alone_will_do(name, chooses):
+    environment_of = sessions()["tools"].func.__globals__["environment"]
+    assert bool(environment_of(name).variables) == chooses
+
+
 def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(checkout):
     strategies = ["--strategies", "torch_single", "horovod_torch", "--workers", "1"]
     status, output = nox(checkout, "-s", "compare", "--", *strategies, "--repetitions", "1", "--preset", "digits")

@@ -119,16 +119,17 @@ class _Maker:
             )
         command = [program, "pip", "install", "--python", python_there, "--exact", "--compile-bytecode"]
         command += ["--constraint", str(CONSTRAINTS), *options, *self.environment.requirements]
-        # What asks for one build alone (by ===) finds it where packages are looked for anyway.
-        takes_own_build = any(re.match("torch==[^=]", each) for each in self.environment.requirements)
-        plain = {name: value for name, value in variables.items() if name != uv.TORCH_BACKEND or name in os.environ}
+        preferred = {name: value for name, value in self.environment.variables.items() if name not in os.environ}
+        if preferred and uv.names_an_index():
+            preferred = {}
         try:
-            self.run(command, variables if takes_own_build else plain, by_uv=True)
+            self.run(command, {**variables, **preferred}, by_uv=True)
         except UserError as error:
-            if not takes_own_build or plain == variables:
+            if not preferred:
                 raise
-            print(f"{self.environment.name}: not PyTorch's own build of torch, since {error}.", flush=True)
-            self.run(command, plain, by_uv=True)
+            settings = ", ".join(f"{name}={value}" for name, value in preferred.items())
+            print(f"{self.environment.name}: again without {settings}, since {error}.", flush=True)
+            self.run(command, variables, by_uv=True)
         if "Bytecode compiled" not in self.environment.log.read_text(encoding="utf-8"):
             # uv compiles nothing where nothing was left to install, as after an interruption while it compiled.
             packages = next(folder.glob("lib/python*/site-packages"))

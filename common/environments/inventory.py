@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.errors import NotInstalledError
@@ -30,6 +31,8 @@ class Environment:
     """What uv installs, such as `numpy==2.4.6`."""
     script: Path | None = None
     """What its Python runs then, such as a build; a change of a file in the script's folder makes it run again."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """uv's variables that choose a build of a package, where the user names no index and the build's own answers."""
 
     @property
     def python(self) -> Path:

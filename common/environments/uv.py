@@ -26,9 +26,6 @@ _INDEXES = {
 }
 """pip's settings of where packages are, each with uv's variables of the same meaning."""
 
-TORCH_BACKEND = "UV_TORCH_BACKEND"
-"""uv's variable of which build of torch it takes (docs.astral.sh/uv, PyTorch)."""
-
 _CONNECTION = {
     "trusted-host": "UV_INSECURE_HOST",
     "client-cert": "SSL_CLIENT_CERT",
@@ -67,9 +64,6 @@ def settings() -> tuple[list[str], dict[str, str]]:
             if setting in pip:
                 separator = "," if setting == "find-links" else " "
                 variables[variable] = separator.join(pip[setting].split())
-        if not {*_INDEXES, "no-index"} & {*pip}:
-            # The build that fits this machine's driver, from PyTorch's own index: without one, that for CPUs.
-            variables.setdefault(TORCH_BACKEND, "auto")
         if pip.get("no-index", "").lower() in ("1", "on", "true", "yes"):
             options.append("--no-index")
     # pip takes the best version of all indexes. uv's default is to stop at the first index that has the package.
@@ -92,6 +86,12 @@ def settings() -> tuple[list[str], dict[str, str]]:
     for path in (os.environ.get("UV_CONSTRAINT") or pip.get("constraint", "")).split():
         options += ["--constraint", path]
     return options, variables
+
+
+def names_an_index() -> bool:
+    """Return whether the user has said where packages are, by uv's settings or by pip's."""
+    of_uv = any(os.environ.get(variable) for names in _INDEXES.values() for variable in names)
+    return of_uv or bool({*_INDEXES, "no-index"} & {*_settings_of_pip()})
 
 
 def settings_for_pip() -> dict[str, str]:
@@ -134,8 +134,6 @@ def lock(groups: Iterable[str], python_version: str, options: Sequence[str]) -> 
     lines = CONSTRAINTS.read_text(encoding="utf-8").splitlines(keepends=True)
     header = "".join(itertools.takewhile(lambda line: line.startswith("#"), lines))
     index_options, variables = settings()
-    # The list serves with every build.
-    variables.pop(TORCH_BACKEND, None)
     command = [program(), "pip", "compile", "--quiet", "--universal", "--python-version", python_version]
     command += ["--no-annotate", "--no-header", "--output-file", str(CONSTRAINTS), *index_options, *options]
     command += [f"--group={group}" for group in groups]

@@ -124,27 +124,33 @@ def test_where_gpus_are_absent_downloads_of_their_libraries_come_with_advice(ind
 
 
 @pytest.mark.parametrize(
-    ("requirement", "backends"), [("torch==2.13.0", ["auto", ""]), ("torch===2.13.0", [""]), ("numpy==2.4.6", [""])]
+    ("chosen", "named", "tried"), [(None, False, ["auto", ""]), (None, True, [""]), ("cu130", False, ["cu130"])]
 )
-def test_where_pytorchs_own_index_does_not_answer_torch_comes_from_the_others(
-    requirement, backends, tmp_path, monkeypatch, capsys
+def test_a_build_is_preferred_unless_the_user_has_chosen_and_where_its_index_fails_the_others_serve(
+    chosen, named, tried, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(inventory, "FOLDER", tmp_path)
+    monkeypatch.delenv("UV_TORCH_BACKEND", raising=False)
+    if chosen:
+        monkeypatch.setenv("UV_TORCH_BACKEND", chosen)
     program = tmp_path / "uv"
     program.write_text(
         "#!/bin/sh\n"
         f'[ "$1" = venv ] && mkdir -p {tmp_path}/one/bin {tmp_path}/one/lib/python3.11/site-packages && exit\n'
-        f'echo "$UV_TORCH_BACKEND" >> {tmp_path}/backends\n'
-        '[ -z "$UV_TORCH_BACKEND" ] || { echo "error: no answer"; exit 1; }\n'
+        f'echo "$UV_TORCH_BACKEND" >> {tmp_path}/tried\n'
+        '[ "$UV_TORCH_BACKEND" != auto ] || { echo "error: no answer"; exit 1; }\n'
         f"ln -s {sys.executable} {tmp_path}/one/bin/python\n"
         "echo Bytecode compiled\n"
     )
     program.chmod(0o755)
     monkeypatch.setattr(installation.uv, "program", lambda: str(program))
-    monkeypatch.setattr(installation.uv, "settings", lambda: ([], {**os.environ, "UV_TORCH_BACKEND": "auto"}))
-    assert installation.make([Environment("one", (requirement,))]) == {}
-    assert (tmp_path / "backends").read_text().splitlines() == backends
-    assert ("one: not PyTorch's own build of torch, since no answer." in capsys.readouterr().out) == (len(backends) > 1)
+    monkeypatch.setattr(installation.uv, "settings", lambda: ([], dict(os.environ)))
+    monkeypatch.setattr(installation.uv, "names_an_index", lambda: named)
+    one = Environment("one", ("torch==2.13.0",), variables={"UV_TORCH_BACKEND": "auto"})
+    assert installation.make([one]) == {}
+    assert (tmp_path / "tried").read_text().splitlines() == tried
+    said = "one: again without UV_TORCH_BACKEND=auto, since no answer." in capsys.readouterr().out
+    assert said == (tried[0] == "auto")
 
 
 def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, capsys):

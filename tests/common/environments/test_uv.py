@@ -193,21 +193,18 @@ def test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves(setting
 
 
 @pytest.mark.parametrize(
-    ("pip", "own", "backend"),
+    ("pip", "own", "named"),
     [
-        ({}, {}, "auto"),
-        ({"timeout": "180"}, {}, "auto"),
-        ({"index-url": "https://mine.invalid/simple"}, {}, None),
-        ({"find-links": "/wheels"}, {}, None),
-        ({"no-index": "1"}, {}, None),
-        ({}, {"UV_INDEX": "https://mine.invalid/simple"}, None),
-        ({}, {"UV_TORCH_BACKEND": "cu130"}, "cu130"),
+        ({}, {}, False),
+        ({"timeout": "180", "proxy": "http://10.1.2.3:3128"}, {}, False),
+        ({"index-url": "https://mine.invalid/simple"}, {}, True),
+        ({"find-links": "/wheels"}, {}, True),
+        ({"no-index": "1"}, {}, True),
+        ({}, {"UV_INDEX": "https://mine.invalid/simple"}, True),
     ],
 )
-def test_torch_is_built_for_this_machine_unless_the_user_has_chosen_an_index_or_a_build(
-    pip, own, backend, settings_of_pip, monkeypatch
-):
+def test_an_index_is_named_by_uvs_settings_or_by_pips(pip, own, named, settings_of_pip, monkeypatch):
     settings_of_pip.update(pip)
     for name, value in own.items():
         monkeypatch.setenv(name, value)
-    assert uv.settings()[1].get("UV_TORCH_BACKEND") == backend
+    assert uv.names_an_index() is named
