@@ -74,11 +74,12 @@ def forward(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray)
 
 
 def loss_and_gradients(
-    task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray
+    task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray, kink: float = 0.0
 ) -> tuple[float, State, list[np.ndarray]]:
     """Mean cross-entropy of the rows, its gradients by parameter name, and the pre-activations.
 
-    `features` is (rows, inputs), `labels` (rows,) of class numbers. Backpropagation as in Rumelhart et al. 1986.
+    `features` is (rows, inputs), `labels` (rows,) of class numbers. A ReLU's slope is 1 above the `kink`, and else 0.
+    Backpropagation as in Rumelhart et al. 1986.
     """
     pre_activations = forward(task, weights, features)
     rows, log_probabilities = np.arange(len(labels)), _log_probabilities(pre_activations[-1])
@@ -94,7 +95,7 @@ def loss_and_gradients(
         if task.bias:
             gradients[f"layer{layer}.bias"] = delta.sum(axis=0)
         if layer:
-            delta = (delta @ weights[f"layer{layer}.weight"].T) * _slope(task, pre_activations[layer - 1], inputs)
+            delta = (delta @ weights[f"layer{layer}.weight"].T) * _slope(task, pre_activations[layer - 1], inputs, kink)
     return float(loss), gradients, pre_activations
 
 
@@ -207,5 +208,5 @@ def _activate(task: Task, values: np.ndarray) -> np.ndarray:
     return np.maximum(values, 0) if task.activation == "relu" else np.tanh(values)
 
 
-def _slope(task: Task, values: np.ndarray, activated: np.ndarray) -> np.ndarray:
-    return (values > 0).astype(values.dtype) if task.activation == "relu" else 1 - activated**2
+def _slope(task: Task, values: np.ndarray, activated: np.ndarray, kink: float) -> np.ndarray:
+    return (values > kink).astype(values.dtype) if task.activation == "relu" else 1 - activated**2
