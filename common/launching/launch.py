@@ -114,9 +114,11 @@ def _run(program: Program, request: Request, command: list[str], folder: Path, e
     limits = request.limits
     environment = environment_for(program, limits) | {"TMPDIR": str(folder)}
     environment |= {startup.FOLDER: str(folder)} if errors else {}
-    processes = request.workers
+    # Only what trains says when it has come to its first step.
+    processes = 0
     if isinstance(program, Strategy):
-        processes = 1 if program.work.is_one_process else processes + program.processes_beside(request.options)
+        beside = program.processes_beside(request.options)
+        processes = 1 if program.work.is_one_process else request.workers + beside
 
     def start() -> Outcome:
         if errors is None:

@@ -17,13 +17,13 @@ def waiting(folder: Path, processes: int, deadline_seconds: float) -> Generator[
     """Print a note within ten seconds, and then every 30 s, until the first step or the end of the block.
 
     It says how many of the `processes` are up, by what they leave in the `folder` (`common.measurement.startup`), and
-    how long it is until the deadline.
+    how long it is until the deadline. Of no processes nothing is said.
     """
     is_over, deadline = threading.Event(), time.monotonic() + deadline_seconds
 
     def tell() -> None:
         seconds = _FIRST_SECONDS
-        while not is_over.wait(seconds) and not (folder / FIRST_STEP).exists():
+        while processes and not is_over.wait(seconds) and not (folder / FIRST_STEP).exists():
             up, left = len([*folder.glob(f"{UP}*")]), deadline - time.monotonic()
             print_note(
                 f"no step yet: {min(up, processes)} of {processes} processes are up, {left:.0f} s until the deadline."
