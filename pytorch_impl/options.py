@@ -16,14 +16,14 @@ class LoaderOptions(Options):
     """Processes of a DataLoader that prepare each worker's batches ahead; 0: taken from memory as needed."""
 
     def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
-        """The batches on their way as well: two of each loader's process (`prefetch_factor`), and one that is used.
+        """The batches on their way as well: two of each loader's process (`prefetch_factor`), and two that are used.
 
-        The pages of its tensors and semaphores took up to 37 KiB more for each process (torch 2.13).
+        Pages of tensors and semaphores took up to 37 KiB more for each process (torch 2.13).
         """
         needed = super().shared_memory_bytes(task, workers)
-        if task is None:
+        if task is None or not self.loader_workers:
             return needed
         global_batch = task.batch * (workers if task.scaling == "weak" else 1)
         # Features are float32, and a label is int64.
-        batches = 3 * global_batch * (4 * task.dimensions[0] + 8)
-        return needed + self.loader_workers * (batches + workers * 40 * 1024)
+        batches = (2 * self.loader_workers + 2) * global_batch * (4 * task.dimensions[0] + 8)
+        return needed + batches + self.loader_workers * workers * 40 * 1024

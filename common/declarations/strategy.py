@@ -114,8 +114,13 @@ class MpiOptions(ReplicaOptions):
             raise UserError(f"--mpi-starter srun with --backend {self.backend}: add --backend mpi.")
 
     def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
-        """Over MPI Open MPI's segment of each rank as well: 16 MiB by default (`ompi_info`, btl_sm_segment_size)."""
-        return super().shared_memory_bytes(task, workers) + (workers * 2**24 if self.backend == "mpi" else 0)
+        """Over MPI what Open MPI takes of several ranks' segments as well.
+
+        Each segment is sparse, and 1.05 times its 16 MiB have to be free (`ompi_info`, btl_sm_segment_size). A rank
+        used up to 4.7 MiB of it (5.0.11).
+        """
+        needed = super().shared_memory_bytes(task, workers)
+        return needed + (int(1.05 * 2**24) + workers * 5 * 2**20 if self.backend == "mpi" and workers > 1 else 0)
 
 
 @dataclass(frozen=True)

@@ -45,15 +45,21 @@ def usable_cores() -> int:
 def throttles(groups: str | None = None, mount: Path = _MOUNT) -> list[Path]:
     """The files in which those of the groups count that have a quota; none where there is no quota."""
     files = [folder / "cpu.stat" for folder in _folders_of(groups, mount) if _cores(folder) is not None]
-    return [file for file in files if file.is_file()]
+    # Of version 1 a controller has several names, which are links to one folder.
+    return [*{file.resolve() for file in files if file.is_file()}]
 
 
 def throttled_seconds(files: Iterable[Path]) -> float:
-    """How long quotas have kept processes of these groups off the cores that they could have had, by all cores."""
-    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    # Microseconds in version 2, nanoseconds in version 1.
-    counts = re.findall(r"^throttled_(usec|time) (\d+)$", text, re.MULTILINE)
-    return sum(int(count) * {"usec": 1e-6, "time": 1e-9}[unit] for unit, count in counts)
+    """How long a quota has kept processes off the cores that they could have had, by all cores.
+
+    Of groups in one another it is the longest: while one is stopped those in it may be as well.
+    """
+    longest = 0.0
+    for file in files:
+        # Microseconds in version 2, nanoseconds in version 1.
+        if match := re.search(r"^throttled_(usec|time) (\d+)$", file.read_text(encoding="utf-8"), re.MULTILINE):
+            longest = max(longest, int(match[2]) * {"usec": 1e-6, "time": 1e-9}[match[1]])
+    return longest
 
 
 def _folders_of(groups: str | None, mount: Path) -> list[Path]:

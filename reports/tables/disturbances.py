@@ -48,7 +48,11 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> list[Dist
         kind = (record.name, record.world_size, record.exchange, record.scaling, record.task.preset, machine)
         kinds[name] = str(kind)
     rows = [
-        {"launch": name, "kind": kinds[name], "has_cores": bool(record.pinned_cores)} | structs.asdict(window)
+        {"launch": name, "kind": kinds[name], "has_cores": bool(record.pinned_cores)}
+        | {"threads": record.world_size * record.threads_per_worker}
+        | structs.asdict(window)
+        # The cores of virtual hosts are as few as was asked for.
+        | ({"throttled_seconds": None} if record.virtual and record.virtual.cores_per_host else {})
         for name, record in records.items()
         for window in record.windows
         if window.spin_seconds is not None
@@ -83,20 +87,23 @@ def _shares(windows: pd.DataFrame) -> pd.DataFrame:
     taken = windows["busy_seconds"] - windows["own_seconds"]
     # Without cores of its own a worker waits for the others of its launch, which is nobody else's doing.
     usual = windows[_SPEEDS].where(windows["has_cores"]).groupby([windows["kind"], windows["rank"]]).transform("median")
+    counts = (windows["core_seconds"] / windows["seconds"]).round()
+    # A quota stops all threads of the launch at a time, of which as many run as there are cores.
+    running = windows["threads"].where(windows["has_cores"], np.minimum(windows["threads"], counts))
     windows = windows.assign(
         taken=taken,
         cores_of_taken=windows["core_seconds"].where(taken.notna()),
-        counts=(windows["core_seconds"] / windows["seconds"]).round(),
+        counts=counts,
+        stopped=windows["throttled_seconds"] / running,
     ).join(usual.add_prefix("usual_"))
     ranks = windows.groupby(["launch", "rank"])
-    lost = ranks[["core_seconds", "steal_seconds", "throttled_seconds", "taken", "cores_of_taken", "counts"]].sum()
+    lost = ranks[["seconds", "core_seconds", "steal_seconds", "stopped", "taken", "cores_of_taken", "counts"]].sum()
     core_seconds = lost["core_seconds"].clip(lower=TICK_SECONDS)
     speeds = ranks[[*_SPEEDS, *(f"usual_{name}" for name in _SPEEDS)]].median()
     shares = pd.DataFrame(
         {
             STEAL: lost["steal_seconds"] / core_seconds,
-            # Of all processes of the launch, on all cores.
-            QUOTA: (lost["throttled_seconds"] / core_seconds).clip(upper=1),
+            QUOTA: lost["stopped"] / lost["seconds"].clip(lower=TICK_SECONDS),
             OTHERS: (lost["taken"] / lost["cores_of_taken"].clip(lower=TICK_SECONDS)).clip(lower=0),
             SPIN: (speeds["spin_seconds"] / speeds["usual_spin_seconds"] - 1).fillna(0.0),
             CLOCK: (1 - speeds["clock_megahertz"] / speeds["usual_clock_megahertz"]).fillna(0.0),
@@ -104,6 +111,5 @@ def _shares(windows: pd.DataFrame) -> pd.DataFrame:
     )
     least = np.maximum(TOLERATED_SHARE * lost["core_seconds"], 3 * TICK_SECONDS * np.sqrt(lost["counts"] / 6))
     is_slow = shares[[SPIN, CLOCK]].max(axis=1) > TOLERATED_SLOWNESS
-    return shares.assign(
-        disturbed=(lost[["steal_seconds", "throttled_seconds", "taken"]].max(axis=1) > least) | is_slow
-    )
+    is_stopped = shares[QUOTA] > TOLERATED_SHARE
+    return shares.assign(disturbed=(lost[["steal_seconds", "taken"]].max(axis=1) > least) | is_slow | is_stopped)

@@ -75,15 +75,21 @@ def test_a_quota_counts_as_cores_as_far_as_the_affinity_goes(quota, cores, monke
         (
             V1,
             {
-                "cpu/slurm/cpu.cfs_quota_us": "100000",
-                "cpu/slurm/cpu.cfs_period_us": "100000",
-                "cpu/slurm/cpu.stat": "nr_periods 70\nnr_throttled 3\nthrottled_time 1500000000\n",
+                "cpu,cpuacct/slurm/cpu.cfs_quota_us": "100000",
+                "cpu,cpuacct/slurm/cpu.cfs_period_us": "100000",
+                "cpu,cpuacct/slurm/cpu.stat": "nr_periods 70\nnr_throttled 3\nthrottled_time 1500000000\n",
+                # Of groups in one another each counts its own.
+                "cpu,cpuacct/slurm/uid_0/cpu.cfs_quota_us": "200000",
+                "cpu,cpuacct/slurm/uid_0/cpu.cfs_period_us": "100000",
+                "cpu,cpuacct/slurm/uid_0/cpu.stat": "nr_periods 70\nnr_throttled 1\nthrottled_time 300000000\n",
             },
         ),
     ],
 )
 def test_throttled_time_is_that_of_groups_with_a_quota_in_either_version(groups, files, mounted):
     mount = mounted(**files)
+    for name in ("cpu", "cpuacct"):
+        (mount / name).symlink_to("cpu,cpuacct")
     assert limits.throttled_seconds(limits.throttles(groups, mount)) == pytest.approx(1.5)
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from msgspec import structs
 
+from common.records.header import Virtual
 from common.records.training import Record
 from reports.tables.disturbances import Disturbance, disturbed_rounds
 from reports.tables.disturbances import table as disturbances_table
@@ -187,6 +188,20 @@ def test_the_finding_counts_the_rounds_and_names_causes_and_remedies():
         "hypervisor gave up to 20 % of a worker's cores to other machines. To see smaller differences, close "
         "other programs and use a machine whose cores are nobody else's."
     )
+
+
+def test_a_quota_stops_all_threads_of_a_launch_of_which_as_many_run_as_there_are_cores():
+    ring = make_record("amber_ring", 4)
+    [row] = rows(changed(told(ring, cores=64, throttled_seconds=1.0), pinned_cores=[]))
+    assert row.shares["quota"] == pytest.approx(1 / 4)
+    [row] = rows(changed(told(ring, cores=2, throttled_seconds=1.0), pinned_cores=[]))
+    assert row.shares["quota"] == pytest.approx(1 / 2)
+    [row] = rows(told(ring, throttled_seconds=1.0))
+    assert (row.shares["quota"], row.disturbed) == (pytest.approx(1 / 4), True)
+
+
+def test_the_cores_that_virtual_hosts_were_asked_to_have_disturb_nothing():
+    assert not rows(changed(told(None, throttled_seconds=0.5), virtual=Virtual(cores_per_host=0.5)))[0].disturbed
 
 
 def test_a_quota_is_named_with_the_remedy():
