@@ -1,4 +1,4 @@
-"""Finds the modules on PYTHONPATH that Python would import in place of a package of ours, of the library, or installed.
+"""Refuses modules on PYTHONPATH that hide a package: one of ours, of the standard library, or an installed one.
 
 Python looks there before it looks anywhere else (docs.python.org, PYTHONPATH). Standard library only: the noxfile
 imports this under the user's Python.
@@ -17,7 +17,7 @@ from common.paths import ROOT
 
 
 def refuse() -> None:
-    """Raise UserError for the first module on PYTHONPATH that takes the place of another one."""
+    """Raise UserError for the first module on PYTHONPATH that hides another one."""
     installed = {
         module: site for site in inventory.FOLDER.glob("*/lib/python*/site-packages") for module, _ in _modules_in(site)
     }

@@ -1,6 +1,6 @@
-"""What a launch's processes write to standard error, of which the last thing on the screen is one sentence of ours.
+"""Shows a launch's standard error such that one sentence of ours is the last thing on the screen.
 
-A launcher that loses a process prints a page of its own after that process's sentence. The page goes to the launch's
+A launcher that loses a process prints a page of its own after that process's sentence. That page goes to the launch's
 log.
 """
 
@@ -21,7 +21,7 @@ _LEAVE_SECONDS = 5.0
 
 
 class ErrorOutput:
-    """Standard error of a launch, which is on the screen up to the first sentence on why a process ends."""
+    """The lines of a launch's standard error, shown up to the first sentence on why a process ends."""
 
     def __init__(self) -> None:
         self._lines: list[bytes] = []

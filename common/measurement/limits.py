@@ -36,23 +36,23 @@ def of_this_process(groups: str | None = None, mount: Path = _MOUNT) -> Limits:
 
 
 def usable_cores() -> int:
-    """How many cores' time this process and what it starts may have: by its affinity and by quotas, at least 1."""
+    """Return how many cores this process and those it starts may use, by affinity and by quota: 1 at least."""
     quota = of_this_process().cores
     affinity = len(os.sched_getaffinity(0))
     return affinity if quota is None else max(1, min(affinity, int(quota)))
 
 
 def throttles(groups: str | None = None, mount: Path = _MOUNT) -> list[Path]:
-    """The files in which those of the groups count that have a quota; none where there is no quota."""
+    """Return the file `cpu.stat` of each group that has a quota."""
     files = [folder / "cpu.stat" for folder in _folders_of(groups, mount) if _cores(folder) is not None]
     # Of version 1 a controller has several names, which are links to one folder.
     return [*{file.resolve() for file in files if file.is_file()}]
 
 
 def throttled_seconds(files: Iterable[Path]) -> float:
-    """How long a quota has kept processes off the cores that they could have had, by all cores.
+    """Return for how long a quota has kept processes off their cores, on all cores together.
 
-    Of groups in one another it is the longest: while one is stopped those in it may be as well.
+    Of nested groups the longest counts: they stop the same processes.
     """
     longest = 0.0
     for file in files:

@@ -80,7 +80,7 @@ def read_records(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
 
 
 def damaged_records(folder: Path, kind: type[Kind], records: Container[str]) -> dict[str, str]:
-    """By launch the sentence on each file that isn't among the `records` of this kind in the folder."""
+    """Return by launch, in a sentence, why each file of the folder that isn't among the `records` can't be read."""
     sentences: dict[str, str] = {}
     for path in record_paths(folder):
         if path.stem not in records:

@@ -15,7 +15,7 @@ _ROUNDING = 1e-6
 
 
 def check_records(folder: Path, records: Mapping[str, Record]) -> dict[str, str]:
-    """Return by launch the sentence on each of the folder's records that can't be reported on.
+    """Return by launch, in a sentence, why a record of the folder can't be reported on.
 
     Raises UserError for a launch that is there twice.
     """

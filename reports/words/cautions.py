@@ -145,8 +145,8 @@ def _of_records(records: Mapping[str, Record]) -> list[tuple[str, str, str, list
             [commit[:12] + ("+changes" if "+" in commit else "") for commit in commits] if is_mixed else [],
         ),
         (
-            "Python was told to work otherwise",
-            "variables that Python obeys were set where launches were started",
+            "Python's own variables were set",
+            "the shell from which launches were started has variables that Python obeys",
             "unset them, then run the whole comparison",
             [f"{name}={value}" for name, value in sorted(set_for_python)],
         ),

@@ -303,3 +303,13 @@ def test_a_quota_counts_as_cores_where_workers_are_pinned(monkeypatch, affinity)
     assert not affinity
     assert not machine.pin(Task(), 0, 1).oversubscribed
     assert machine.host_facts().core_limit == 1.0
+
+
+def test_pythons_own_variables_are_told_but_for_what_a_launch_sets(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("PYTHON")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    monkeypatch.setenv("PYTHONDEVMODE", "1")
+    monkeypatch.setenv("PYTHONPATH", "/opt/tools")
+    assert machine.python_variables() == {"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"}

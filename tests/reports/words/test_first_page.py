@@ -6,6 +6,7 @@ from common.sessions import calibration
 from reports.tables.material import Material
 from reports.tables.results import Origin, Results
 from reports.words import first_page
+from reports.words.cautions import cautions
 from tests.reports.materials import material_of
 from tests.reports.pieces import answers
 from tests.reports.records import certified, make_record, named, unfinished
@@ -66,6 +67,16 @@ def test_how_many_cautions_there_are_is_said(tmp_path):
     assert short[2].endswith("1 more thing makes some numbers less certain: see \u201cCautions\u201d.")
     both = ending(tmp_path, make_record("amber_ring", 2, git_commit="0123+changes"))["How sure"]
     assert "2 more things make some numbers" in both[2]
+
+
+def test_variables_that_python_obeys_are_a_caution_where_they_may_change_figures():
+    harmless = make_record("amber_ring", 2, python_variables={"PYTHONPATH": "/opt/tools", "PYTHONHASHSEED": "0"})
+    slow = make_record("amber_ring", 4, python_variables={"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"})
+    texts = [
+        str(cautions(material_of(*records).launches, named(*records))) for records in ([harmless], [harmless, slow])
+    ]
+    assert ["PYTHONDEVMODE=1" in text for text in texts] == [False, True]
+    assert not any("PYTHONPATH" in text for text in texts)
 
 
 def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
