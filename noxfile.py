@@ -205,9 +205,11 @@ def environment(name: str) -> Environment:
         group = family.environment_for_gpus
     requirements = nox.project.dependency_groups(PYPROJECT, group)
     script = Path(family.build).resolve() if family and family.build else None
-    of_torch = {each.partition("torch")[2][:3] for each in requirements if each.startswith("torch=")}
-    # Without a driver that is the build for CPUs. What asks for one build alone (by ===) finds it elsewhere.
-    builds = {} if "===" in of_torch or not of_torch else {"UV_TORCH_BACKEND": "auto"}
+    needs_torch, needs_one_build = (
+        any(each.startswith(f"torch{sign}") for each in requirements) for sign in ("==", "===")
+    )
+    # Without a driver that is the build for CPUs.
+    builds = {"UV_TORCH_BACKEND": "auto"} if needs_torch and not needs_one_build else {}
     return Environment(name, tuple(dict.fromkeys(requirements)), script, builds)
 
 

@@ -18,11 +18,14 @@ from common.paths import ROOT
 
 def refuse() -> None:
     """Raise UserError for the first module on PYTHONPATH that hides another one."""
+    entries = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if not entries:
+        return
     installed = {
         module: site for site in inventory.FOLDER.glob("*/lib/python*/site-packages") for module, _ in _modules_in(site)
     }
     ours = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    for entry in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+    for entry in entries:
         for module, path in _modules_in(Path(entry)):
             taken = module in ours or module in sys.stdlib_module_names or module in installed
             if taken and Path(entry).resolve() not in (ROOT, installed.get(module)):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from common.records.header import Amount, Count, Part
+from common.records.header import Amount, Count, Machine, Part
 
 _MOUNT = Path("/sys/fs/cgroup")
 
@@ -37,9 +37,8 @@ def of_this_process(groups: str | None = None, mount: Path = _MOUNT) -> Limits:
 
 def usable_cores() -> int:
     """Return how many cores this process and those it starts may use, by affinity and by quota: 1 at least."""
-    quota = of_this_process().cores
-    affinity = len(os.sched_getaffinity(0))
-    return affinity if quota is None else max(1, min(affinity, int(quota)))
+    machine = Machine(cores=len(os.sched_getaffinity(0)), core_limit=of_this_process().cores)
+    return machine.usable_cores or 1
 
 
 def throttles(groups: str | None = None, mount: Path = _MOUNT) -> list[Path]:

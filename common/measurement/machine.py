@@ -119,6 +119,7 @@ class Placement:
 
 def unpinned(task: Threaded, local_world_size: int) -> Placement:
     """The placement of a process that only coordinates `local_world_size` others on this machine."""
+    # Every process of a launch comes by here once, when its imports are done.
     startup.leave_word(f"{startup.UP}{os.getpid()}")
     return Placement([], oversubscribed=_exceeds_cores(task, local_world_size))
 

@@ -1,6 +1,5 @@
 """Records as JSON files that nobody changes: written whole or not at all, and refused where they are damaged."""
 
-import contextlib
 import dataclasses
 import json
 from collections import Counter
@@ -13,7 +12,7 @@ import msgspec
 
 from common.contract.task import Task
 from common.declarations.sweep import Sweep
-from common.errors import UserError
+from common.errors import UserError, print_note
 from common.files import write_atomically
 from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Versioned
 
@@ -66,16 +65,18 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
 
 
 def record_paths(folder: Path) -> list[Path]:
-    """The files in `folder` that may be records, in their order: no hidden ones, as other systems leave beside each."""
+    """The files in `folder` that may be records, in their order. Other systems leave a hidden file beside each."""
     return [path for path in sorted(folder.glob("*.json")) if not path.name.startswith(".")]
 
 
 def read_records(folder: Path, kind: type[Kind]) -> dict[str, Kind]:
-    """Every record in `folder` by its launch, in their order, without those that `damaged_records` names."""
+    """Every record in `folder` by its launch, in their order. A note names each that is damaged, and is left out."""
     records: dict[str, Kind] = {}
     for path in record_paths(folder):
-        with contextlib.suppress(UserError):
+        try:
             records[path.stem] = read_record(path, kind)
+        except UserError as error:
+            print_note(f"it counts as not run: {error}")
     return records
 
 
