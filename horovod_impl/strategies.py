@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from common.contract.work import Alone, Order
+from common.contract.work import Order, Recipe
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     MPI_RANKS,
@@ -53,6 +53,12 @@ def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str
 
 
 HOROVOD = Family(
+    remedies={
+        "summed": "Leave op=hvd.Average as it is.",
+        "not exchanged": "Wrap the optimizer in hvd.DistributedOptimizer.",
+        "not broadcast": "Broadcast rank 0's parameters before the first step, by hvd.broadcast_parameters.",
+        "rate times workers": "Leave the learning rate as it is: hvd.Average keeps the size of the gradient.",
+    },
     title="Horovod",
     environment="horovod",
     imports="horovod",
@@ -245,7 +251,7 @@ TORCH = Strategy(
     framework="torch",
     launcher=HOROVODRUN,
     options=HorovodTorchOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     base="torch_single",
     traffic=horovod_traffic,
     graph=CYCLES,
@@ -263,7 +269,7 @@ TENSORFLOW = Strategy(
     framework="tensorflow",
     launcher=HOROVODRUN,
     options=HorovodTensorflowOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
     graph=CYCLES,
@@ -279,7 +285,7 @@ KERAS = Strategy(
     framework="tensorflow",
     launcher=HOROVODRUN,
     options=HorovodOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     base="tf_one_device",
     traffic=horovod_traffic,
     graph=CYCLES,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
-from common.contract.work import Alone, Order, Work
+from common.contract.work import Order, Recipe, Work
 from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -33,6 +33,10 @@ from common.declarations.strategy import (
 )
 
 JAX = Family(
+    remedies={
+        "summed": "Take lax.pmean in place of lax.psum.",
+        "not exchanged": "Average the gradients over the mesh's axis, by lax.pmean.",
+    },
     title="JAX",
     environment="jax",
     imports="jax",
@@ -169,7 +173,7 @@ DATA_PARALLEL = _distributed(
     summary="`shard_map` over processes, gradients averaged by `lax.pmean`",
     launcher=PROCESSES,
     options=DataParallelOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     traffic=ring_all_reduce,
     graph=Graph(Order.ONE_BY_ONE),
     variants=({"one_buffer": True},),
@@ -180,7 +184,7 @@ AUTOMATIC = _distributed(
     summary="`jit` over `NamedSharding`: XLA inserts the exchange",
     launcher=PROCESSES,
     options=ReplicaOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     traffic=ring_all_reduce,
     graph=Graph(Order.ONE_BY_ONE),
     compared_with={CONVENIENCE_OF: "jax_data_parallel"},
@@ -191,7 +195,7 @@ DEVICES = _distributed(
     summary="`shard_map` over the devices of one process",
     options=ReplicaOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     traffic=nothing_sent,
     compared_with={ONE_PROCESS_OF: "jax_data_parallel"},
 )

@@ -9,7 +9,7 @@ from typing import Literal
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
 from common.contract.task import Task
-from common.contract.work import Alone, Order, Work
+from common.contract.work import Order, Recipe, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     MPI_RANKS,
@@ -42,6 +42,14 @@ from common.errors import UserError
 from pytorch_impl.options import LoaderOptions
 
 PYTORCH = Family(
+    remedies={
+        "summed": "Divide by dist.get_world_size(), or all-reduce with ReduceOp.AVG over NCCL.",
+        "not exchanged": "Wrap the model in DistributedDataParallel, and call that in place of the model.",
+        "not broadcast": "Let DistributedDataParallel do it, or dist.broadcast each parameter from rank 0.",
+        "not zeroed": "Call optimizer.zero_grad() before backward().",
+        "one step old": "Wait for the handles that async_op=True gave before optimizer.step().",
+        "decoupled decay": "Take optim.SGD's weight_decay, not that of optim.AdamW.",
+    },
     title="PyTorch",
     environment="torch",
     imports="torch",
@@ -150,12 +158,18 @@ class SyncSgdOptions(ReplicatedOptions, MpiOptions):
 
     backend: Literal["auto", "gloo", "nccl", "mpi"] = option("auto", of_world=True, tried=("mpi",))
     """What carries the tensors; auto: NCCL between GPUs, else Gloo. mpi goes through mpi4py, and mpirun implies it."""
+    broken: Literal["none", "sum"] = option("none")
+    """sum: never divide the summed gradients, as a well-known post does, to see what the recipe says of it."""
 
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
         super().__post_init__()
         if self.max_restarts and self.backend == "mpi":
             raise UserError("--max-restarts is torchrun's, which --backend mpi does without: leave one of them out.")
+        if self.broken != "none" and (self.backend == "mpi" or not self.exchange):
+            raise UserError(
+                f"--broken {self.broken} is of an exchange by torch: leave --backend mpi and --no-exchange out."
+            )
 
     def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
         """Over MPI the window of all workers' gradients and of their mean as well, in float32, and 5 % beside it."""
@@ -310,7 +324,7 @@ DATA_PARALLEL = _in_one_process(
     summary="DataParallel: one process, the model copied in every step",
     options=DataParallelOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
-    alone=Alone.FIRST_PART,
+    alone=Recipe.FIRST_PART,
     base="torch_single",
     traffic=nothing_sent,
     # The replicas are made in every step, and forgotten.
@@ -322,7 +336,7 @@ SYNC_SGD = _by_torchrun(
     script="pytorch_impl/sync_sgd.py",
     summary="synchronous SGD by hand, over Gloo, NCCL or MPI",
     options=SyncSgdOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     traffic=by_hand_traffic,
     graph=Graph(Order.ONE_BY_ONE),
     variants=({"backend": "mpi"},),
@@ -333,7 +347,7 @@ HOOK_DDP = _by_torchrun(
     script="pytorch_impl/hook_ddp.py",
     summary="a DDP of one's own, by gradient hooks",
     options=BucketOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     traffic=ring_all_reduce,
     graph=BUCKETS,
 )
@@ -342,7 +356,7 @@ DDP = _by_torchrun(
     script="pytorch_impl/ddp.py",
     summary="DistributedDataParallel over Gloo or NCCL",
     options=DdpOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     traffic=bucket_traffic,
     graph=BUCKETS,
     quick=True,
@@ -354,7 +368,7 @@ ZERO = _by_torchrun(
     script="pytorch_impl/zero.py",
     summary="ZeroRedundancyOptimizer: the optimizer's state is sharded",
     options=ReplicatedOptions,
-    alone=Alone.OWN_PARAMETERS,
+    alone=Recipe.OWN_PARAMETERS,
     traffic=owned_update_traffic,
     graph=Graph(Order.SHARDED_STATE),
     copies=(2, 2, 1),
@@ -395,7 +409,7 @@ LIGHTNING_DDP = _by_torchrun(
     script="pytorch_impl/lightning_ddp.py",
     summary="Lightning's Trainer over DDP",
     options=ReplicatedOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     traffic=ring_all_reduce,
     graph=BUCKETS,
     compared_with={CONVENIENCE_OF: "torch_ddp"},

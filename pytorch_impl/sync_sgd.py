@@ -46,7 +46,8 @@ def main() -> None:
     if options.backend == "mpi":
         raise UserError("--backend mpi needs mpirun to start it: mpirun -np N python pytorch_impl/sync_sgd.py")
     world, device = join(SYNC_SGD, task, options)
-    _train(Run(SYNC_SGD, task, options, world), device, send_weights, average_gradients)
+    exchange = sum_gradients if options.broken == "sum" else average_gradients
+    _train(Run(SYNC_SGD, task, options, world), device, send_weights, exchange)
     leave()
 
 
@@ -99,6 +100,12 @@ def average_gradients(parameters: list[nn.Parameter]) -> None:
     for parameter in parameters:
         dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
         parameter.grad /= dist.get_world_size()
+
+
+def sum_gradients(parameters: list[nn.Parameter]) -> None:
+    """What a well-known post does in its place: it never divides. STUDENTS.md has what comes of it."""
+    for parameter in parameters:
+        dist.all_reduce(parameter.grad, op=dist.ReduceOp.SUM)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
             costs.section,
             ceilings.tables,
             memory.section,
-            certificate.deviations,
+            certificate.asynchronous,
             accuracy.section,
         ),
     ),

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+from msgspec import structs
 
 from common.contract import oracle
-from common.contract.mlp import Trajectory
-from common.contract.oracle import Deviation
+from common.contract.mlp import State, Trajectory
 from common.contract.rows import Piece
-from common.contract.task import Task, maths_of
+from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.arguments import to_arguments
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.records import deviation
+from common.records import certificate
+from common.records.certificate import Comparison
 from common.records.files import read_record
 from common.records.training import Record
 from tests.order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
@@ -98,13 +100,20 @@ def oracle_of(maths: Task, global_batch: int, steps: int, earlier_pieces: tuple[
 
 
 @pytest.fixture
-def deviation_of() -> Callable[..., Deviation]:
-    """A function that compares a launch with the oracle of its global batch: by default that of its own task."""
+def comparison_of() -> Callable[..., Comparison]:
+    """A function that holds a launch to what it should compute: by default what its own task says."""
 
-    def compare(launched: Launched, task: Task | None = None) -> Deviation:
+    def compare(launched: Launched, task: Task | None = None, name: str = "run") -> Comparison:
         assert launched.record is not None, launched.output
-        task, record = task or launched.task, launched.record
-        trajectory = oracle_of(maths_of(task), record.examples_per_step, task.steps, tuple(record.earlier_pieces))
-        return deviation.deviation(record, task, launched.folder, trajectory)
+        record = structs.replace(launched.record, task=task or launched.task)
+        name = record.task.record.stem if record.task.record else name
+        [comparison] = certificate.compare({name: record}, launched.folder)
+        return comparison
 
     return compare
+
+
+def weight_deviation(weights: State, expected: State) -> float:
+    """The norm of the difference of all weights over the norm of the expected ones."""
+    difference = sum(float(((weights[name] - expected[name]) ** 2).sum()) for name in expected)
+    return float(np.sqrt(difference / sum(float((value**2).sum()) for value in expected.values())))

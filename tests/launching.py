@@ -11,21 +11,30 @@ from typing import Any
 import psutil
 import pytest
 
-from common.contract.oracle import Deviation
 from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.measurement.record import declared
-from common.records.files import read_records, write_record
+from common.records import certificate
+from common.records.certificate import FOLLOWS, Comparison
+from common.records.files import read_record, read_records, write_record
 from common.records.training import Record
 from tests.conftest import Launched
 
 
-def assert_follows(launched: Launched, deviation: Deviation) -> None:
-    """Fail with what the launch printed, or with how far it is from the oracle."""
+def assert_follows(launched: Launched, comparison: Comparison) -> None:
+    """Fail with what the launch printed, or with what it computed otherwise."""
     assert launched.status == 0, launched.output
-    assert deviation.follows, deviation
+    assert (comparison.verdict, comparison.note.partition("its workers changed")[0]) == (FOLLOWS, "")
+
+
+def assert_record_follows(folder: Path, name: str = "run") -> Record:
+    """The record of a launch by hand, whose evidence lies beside it; fails with what it computed otherwise."""
+    record = read_record(folder / f"{name}.json", Record)
+    [comparison] = certificate.compare({name: record}, folder)
+    assert (comparison.verdict, comparison.note) == (FOLLOWS, "")
+    return record
 
 
 def as_task_of_slurm(command: Iterable[str]) -> list[str]:

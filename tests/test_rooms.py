@@ -132,7 +132,7 @@ def test_whatever_a_page_names_is_there(page):
     "word",
     [
         *("common/contract/orakel.py", "orakel.py", "run_orakel", "oracle.run_orakel", "launch.prepair"),
-        *("common.contract.oracle.run_orakel", "common.contract.orakel", "Deviation.followed"),
+        *("common.contract.oracle.run_orakel", "common.contract.orakel", "Reading.mistaken"),
         *("--virtual-host-count", "[the oracle](orakel.py)"),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_name_that_is_not_there_is_found(word):
     "word",
     [
         *("oracle.py", "common/contract/oracle.py", "../paths.py", "manifest.sha256", "results/", "launch.prepare"),
-        *("run_oracle", "oracle.run_oracle()", "common.contract.oracle", "Deviation.follows", "Task.batch"),
+        *("run_oracle", "oracle.run_oracle()", "common.contract.oracle", "Reading.mistakes", "Task.batch"),
         *("--virtual-hosts", "--no-exchange", "torch.mm", "LOSS_TOLERANCE", "[the oracle](oracle.py)"),
     ],
 )

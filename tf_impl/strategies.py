@@ -10,7 +10,7 @@ from functools import partial
 from typing import Literal
 
 from common.contract.task import Task
-from common.contract.work import Alone, Order, Work
+from common.contract.work import Order, Recipe, Work
 from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -32,6 +32,12 @@ from common.errors import UserError
 from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
 
 TENSORFLOW = Family(
+    remedies={
+        "summed": "Divide each replica's loss by the global batch, as tf.nn.compute_average_loss does.",
+        "averaged twice": "Divide the loss by the global batch and sum, or by the replica's and average.",
+        "own part": "Let the optimizer sum the gradients: leave experimental_aggregate_gradients=False out.",
+        "decoupled decay": "Keras's SGD keeps weight decay out of the momentum: add it to the loss.",
+    },
     title="TensorFlow",
     environment="tensorflow",
     imports="tensorflow",
@@ -189,7 +195,7 @@ MIRRORED = _distributed(
     summary="MirroredStrategy, one replica per device",
     options=MirroredOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
-    alone=Alone.OWN_PART,
+    alone=Recipe.OWN_PART,
     traffic=nothing_sent,
     quick=True,
 )
@@ -199,7 +205,7 @@ MULTI_WORKER_MIRRORED = _distributed(
     summary="MultiWorkerMirroredStrategy, one process per worker",
     launcher=CLUSTER,
     options=MirroredOptions,
-    alone=Alone.OWN_PART,
+    alone=Recipe.OWN_PART,
     traffic=ring_all_reduce,
     graph=Graph(Order.AT_END, asks_ahead=True),
     quick=True,
@@ -210,7 +216,7 @@ CENTRAL_STORAGE = _distributed(
     summary="CentralStorageStrategy, variables on the host",
     options=CentralOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
-    alone=Alone.FIRST_PART,
+    alone=Recipe.FIRST_PART,
     traffic=nothing_sent,
     copies=(1, 2, 1),
 )
@@ -235,7 +241,7 @@ KERAS_MIRRORED = _distributed(
     summary="Keras 3's `fit` under MirroredStrategy",
     options=KerasOptions,
     work=Work.REPLICAS_IN_ONE_PROCESS,
-    alone=Alone.OWN_PART,
+    alone=Recipe.OWN_PART,
     traffic=nothing_sent,
     check=check_keras,
     compared_with={CONVENIENCE_OF: "tf_mirrored"},

@@ -6,7 +6,7 @@ must follow. Workers play no part here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,9 +16,6 @@ from common.contract.task import Task
 State = dict[str, np.ndarray]
 """Weights `layerN.weight` (inputs, outputs) and `layerN.bias` (outputs,). With momentum each has a buffer beside it,
 under the same name + `.momentum`."""
-
-KINK_DISTANCE = 1e-6
-"""A ReLU's pre-activation nearer to zero than this can change sign in float32."""
 
 
 def parameter_names(task: Task) -> list[str]:
@@ -125,45 +122,18 @@ def accuracy(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray
 
 
 @dataclass(frozen=True)
-class Kink:
-    """The smallest pre-activation before a ReLU in a step: its distance from zero, and its step, layer and unit."""
-
-    distance: float
-    step: int
-    layer: int
-    unit: int
-
-    @property
-    def is_near(self) -> bool:
-        """Whether float32 may take the other side of the ReLU here."""
-        return self.distance <= KINK_DISTANCE
-
-
-@dataclass(frozen=True)
 class Trajectory:
     """The results of a run of the oracle."""
 
     row_losses: Sequence[np.ndarray] | np.ndarray
     """The loss of each row of every step, (steps, rows)."""
-    states: list[State]
-    """The final state of each model: one, or one for each worker with gradient exchange off."""
-    kinks: list[Kink] = field(default_factory=list[Kink])
-    """The smallest pre-activation of each step; empty without a hidden ReLU."""
+    state: State
+    """The final one."""
 
     @cached_property
     def losses(self) -> list[float]:
         """The mean loss of every step's rows."""
         return np.mean(self.row_losses, axis=1).tolist() if len(self.row_losses) else []
-
-    @property
-    def state(self) -> State:
-        """The final state of the first model."""
-        return self.states[0]
-
-    @property
-    def kink(self) -> Kink | None:
-        """The smallest pre-activation of all steps; None without a hidden ReLU."""
-        return min(self.kinks, key=lambda kink: kink.distance, default=None)
 
     def shard_losses(self, shards: int) -> np.ndarray:
         """The loss of every step's shards, (shards, steps): means over equal, consecutive parts of the step's rows."""
@@ -178,25 +148,11 @@ def train(
     """Train from the contract's initial weights on `batches` of (features, labels), everything in `dtype`."""
     state = {name: value.astype(dtype) for name, value in initial_weights(task).items()}
     losses: list[np.ndarray] = []
-    smallest: list[Kink] = []
     for step, (features, labels) in enumerate(batches):
         _, gradients, pre_activations = loss_and_gradients(task, state, features.astype(dtype), labels)
-        smallest += kinks(task, step, pre_activations)
         update(task, state, gradients, step)
         losses.append(row_losses(pre_activations[-1], labels))
-    return Trajectory(losses, [state], smallest)
-
-
-def kinks(task: Task, step: int, pre_activations: list[np.ndarray]) -> list[Kink]:
-    """The smallest of a step's pre-activations before a ReLU, as a list of one; empty without a hidden ReLU."""
-    if task.activation != "relu":
-        return []
-    smallest = []
-    for layer, values in enumerate(pre_activations[:-1]):
-        distances = np.abs(values)
-        position = int(distances.argmin())
-        smallest.append(Kink(float(distances.flat[position]), step, layer, position % values.shape[1]))
-    return [min(smallest, key=lambda kink: kink.distance)] if smallest else []
+    return Trajectory(losses, state)
 
 
 def _log_probabilities(logits: np.ndarray) -> np.ndarray:

@@ -4,10 +4,10 @@ SGD moves the weights along a sum of columns that the oracle knows as well:
 
     (before - after) / rate = c_1 g_1 + ... + c_N g_N + mu velocity + s stale + lambda before
 
-g_i is the mean gradient of worker i's own rows at its replica's weights, `velocity` the momentum before the step, and
-`stale` the mean gradient of the step before. Least squares gives the coefficients of each tensor by itself, and they
-are what the launch did: c_i is 1 / N where gradients are averaged, 1 where they are summed, and 0 for a worker that was
-left out. Nothing accumulates from one step to the next, so any step of any run can be read.
+g_i is the mean gradient of worker i's own rows at its replica's weights, `velocity` the update before, over its rate,
+and `stale` the mean gradient of the step before. Least squares gives the coefficients of each tensor by itself, and
+they are what the launch did: c_i is 1 / N where gradients are averaged, 1 where they are summed, and 0 for a worker
+that was left out. Nothing accumulates from one step to the next, so any step of any run can be read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,14 @@ GRADIENT_ROUNDING = 2e-6
 It is twice the largest of 1,080 steps of NumPy in float32, a third each of digits, mnist_5k and pathway.
 """
 
-LARGEST_UNCERTAINTY = 0.02
-"""A coefficient that rounding may have moved by more isn't determined."""
+_TIMES_NUMPY = 4.0
+"""How many times as far from float64 as NumPy's float32 another order of the same sums may be."""
+
+KINK_DISTANCE = 1e-6
+"""A ReLU's pre-activation nearer to zero than this can have the other sign in float32."""
+
+LARGEST_UNCERTAINTY = 0.05
+"""A coefficient that rounding may have moved by more can't be told."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,11 @@ class Gradient:
     """A worker's mean gradient, of its own rows at its own replica's weights."""
 
     mean: State
-    kinks: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By tensor, the norm of what rows at a ReLU's kink add to it, where float32 may take the other side; empty without
-    such rows."""
+    loss: float = 0.0
+    """The mean loss of the same rows at the same weights."""
+    noise: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By tensor, the norm by which it may be another one in float32, beyond GRADIENT_ROUNDING: where activations are
+    saturated, and where rows are at a ReLU's kink, whose other side float32 may take."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class Update:
     gradients: Sequence[Gradient]
     """Each worker's."""
     velocity: State | None = None
-    """The momentum buffers before the step; None: without momentum, or in the first step."""
+    """The update before, over its rate, which is SGD's momentum buffer; None: it isn't known, or there was none."""
     stale: State | None = None
     """The mean gradient of the step before; None: it isn't known."""
 
@@ -63,109 +71,166 @@ class Coefficient:
 
     value: float
     uncertainty: float
-    """By how much rounding may have moved it; infinite where another column, or too few elements, leave it open."""
-
-    @property
-    def is_determined(self) -> bool:
-        """Whether rounding and the other columns leave it sure enough."""
-        return self.uncertainty <= LARGEST_UNCERTAINTY
+    """By how much rounding, or what no column explains, may have moved it."""
 
 
 @dataclass(frozen=True)
 class TensorRecipe:
-    """The recipe of one tensor's update."""
+    """The recipe of one tensor's update. A coefficient is None where rounding, or the other columns, leave it open."""
 
-    shares: tuple[Coefficient, ...]
+    shares: tuple[Coefficient | None, ...]
     """Of each worker's gradient, in the order of the workers."""
     velocity: Coefficient | None
-    """Of the momentum before the step; None where the step had none."""
+    """Of the update before."""
     stale: Coefficient | None
-    """Of the gradient of the step before; None where it isn't known."""
-    decay: Coefficient
+    """Of the gradient of the step before."""
+    decay: Coefficient | None
     """Of the weights before the step."""
     residual: float
     """The norm of what no column explains over the norm of the update; 0 where nothing moved."""
     floor: float
-    """The residual that rounding alone explains; infinite where nothing moved."""
+    """The residual that rounding alone explains."""
+    declared: float = 0.0
+    """The residual with the coefficients that the strategy declares."""
 
 
-def read(update: Update) -> dict[str, TensorRecipe]:
-    """Return the recipe of each tensor.
+@dataclass(frozen=True)
+class Solved:
+    """A tensor's update beside its columns, of which only lengths and angles are kept."""
+
+    recipe: TensorRecipe
+    _values: np.ndarray
+    """The coefficients that least squares gave."""
+    _squares: np.ndarray
+    """The columns' products with one another, (columns, columns)."""
+    _moved: float
+    """The norm of the update over its rate."""
+    _noise: np.ndarray
+    """What a coefficient of 1 adds to the norm that rounding explains, (columns,)."""
+    _weight_noise: float
+    """And what the rounding of the weights adds to it."""
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the step changed anything of the tensor."""
+        return self._moved > 0
+
+    def apart(self, coefficients: np.ndarray) -> float:
+        """How far a sum with these coefficients, (columns,), is from the nearest one, over the norm of the update."""
+        difference = coefficients - self._values
+        return float(np.sqrt(max(0.0, difference @ self._squares @ difference))) / (self._moved or 1.0)
+
+    def floor(self, coefficients: np.ndarray) -> float:
+        """What rounding explains of the residual where these are the coefficients."""
+        return float(self._weight_noise + np.abs(coefficients) @ self._noise) / (self._moved or 1.0)
+
+    def along(self, coefficients: np.ndarray, direction: np.ndarray) -> float:
+        """How often to add the direction to the coefficients, so that the update is explained best; NaN: it's zero."""
+        square = float(direction @ self._squares @ direction)
+        return float(direction @ self._squares @ (self._values - coefficients)) / square if square else float("nan")
+
+
+def solve(update: Update) -> dict[str, Solved]:
+    """Return the recipe of each tensor, and how near others are.
 
     Raises ValueError for a tensor that is missing, has another shape, or isn't finite, and for a rate of 0.
     """
     if not update.rate or not np.isfinite(update.rate):
         raise ValueError(f"a rate of {update.rate} moves nothing")
+    return {name: _solved(update, name) for name in update.before}
+
+
+def _solved(update: Update, name: str) -> Solved:
     workers, optional = len(update.gradients), [update.velocity, update.stale]
-    recipes: dict[str, TensorRecipe] = {}
-    for name, before in update.before.items():
-        means = [gradient.mean for gradient in update.gradients]
-        states = [*means, *(state for state in optional if state is not None), update.before, update.after]
-        columns = [_flat(state, name, before.shape) for state in states]
-        after = columns.pop()
-        moved = (columns[-1] - after) / update.rate
-        values, sensitivities = _solve(columns, moved)
-        # The weights are rounded after the step, and each gradient while it is computed.
-        rounding = WEIGHT_ROUNDING * np.linalg.norm(after) / abs(update.rate)
-        rounding += GRADIENT_ROUNDING * sum(
-            abs(value) * np.linalg.norm(column) for value, column in zip(values, columns, strict=True)
-        )
-        rounding += sum(
-            abs(value) * gradient.kinks.get(name, 0.0)
-            for value, gradient in zip(values, update.gradients, strict=False)
-        )
-        coefficients = [
-            Coefficient(float(value), float(sensitivity * rounding))
-            for value, sensitivity in zip(values, sensitivities, strict=True)
-        ]
-        named = iter(coefficients[workers:])
-        length = float(np.linalg.norm(moved))
-        rest = float(np.linalg.norm(moved - np.stack(columns, axis=1) @ values))
-        recipes[name] = TensorRecipe(
-            shares=tuple(coefficients[:workers]),
-            velocity=next(named) if update.velocity is not None else None,
-            stale=next(named) if update.stale is not None else None,
-            decay=coefficients[-1],
-            residual=rest / length if length else 0.0,
-            floor=float(rounding) / length if length else np.inf,
-        )
-    return recipes
+    states = [*(each.mean for each in update.gradients), *(state for state in optional if state is not None)]
+    shape = update.before[name].shape
+    *columns, after = [_flat(state, name, shape) for state in (*states, update.before, update.after)]
+    moved = (columns[-1] - after) / update.rate
+    matrix = np.stack(columns, axis=1)
+    lengths = np.linalg.norm(matrix, axis=0)
+    values, sensitivities, open_parts = _least_squares(matrix / np.where(lengths, lengths, 1), moved, lengths)
+    # The weights are rounded after each step, of which the velocity is one, and each gradient while it is computed.
+    weight_noise = WEIGHT_ROUNDING * float(np.linalg.norm(after)) / abs(update.rate)
+    noise = GRADIENT_ROUNDING * lengths
+    noise[:workers] += [gradient.noise.get(name, 0.0) for gradient in update.gradients]
+    if update.velocity is not None:
+        noise[workers] += weight_noise
+    length, rest = float(np.linalg.norm(moved)), float(np.linalg.norm(moved - matrix @ values))
+    rounding = weight_noise + float(np.abs(values) @ noise)
+    uncertainties = sensitivities * max(rounding, rest) + open_parts * _MOST_TIMES * (length or 1.0)
+    coefficients = [
+        Coefficient(_rounded(value), _rounded(uncertainty)) if uncertainty <= LARGEST_UNCERTAINTY else None
+        for value, uncertainty in zip(values, uncertainties, strict=True)
+    ]
+    named = iter(coefficients[workers:])
+    recipe = TensorRecipe(
+        shares=tuple(coefficients[:workers]),
+        velocity=next(named) if update.velocity is not None else None,
+        stale=next(named) if update.stale is not None else None,
+        decay=coefficients[-1],
+        residual=_rounded(rest / length if length else 0.0),
+        floor=_rounded(rounding / length if length else 0.0),
+    )
+    return Solved(recipe, values, matrix.T @ matrix, length, noise, weight_noise)
 
 
 def worker_gradient(
     task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray
 ) -> Gradient:
     """Return the mean gradient of a worker's own rows, (rows, inputs) and (rows,), in float64 at its own weights."""
-    exact = {name: weights[name].astype(np.float64) for name in mlp.parameter_names(task)}
+    names = mlp.parameter_names(task)
+    if missing := [name for name in names if name not in weights]:
+        raise ValueError(f"{missing[0]} is missing")
+    exact = {name: weights[name].astype(np.float64) for name in names}
     rows = features.astype(np.float64), labels
-    _, mean, pre_activations = mlp.loss_and_gradients(task, exact, *rows)
-    nearest, kinks = mlp.kinks(task, 0, pre_activations), dict[str, float]()
-    if nearest and nearest[0].is_near:
+    loss, mean, pre_activations = mlp.loss_and_gradients(task, exact, *rows)
+    single = {name: weights[name].astype(np.float32) for name in names}
+    _, rounded, _ = mlp.loss_and_gradients(task, single, features.astype(np.float32), labels)
+    noise = {name: _TIMES_NUMPY * float(np.linalg.norm(rounded[name] - mean[name])) for name in names}
+    hidden = pre_activations[:-1] if task.activation == "relu" else []
+    if any(np.abs(values).min() <= KINK_DISTANCE for values in hidden):
         (_, below, _), (_, above, _) = (
-            mlp.loss_and_gradients(task, exact, *rows, kink=kink) for kink in (-mlp.KINK_DISTANCE, mlp.KINK_DISTANCE)
+            mlp.loss_and_gradients(task, exact, *rows, kink=kink) for kink in (-KINK_DISTANCE, KINK_DISTANCE)
         )
-        kinks = {name: float(np.linalg.norm(below[name] - above[name])) for name in mean}
-    return Gradient(mean, kinks)
+        noise = {name: noise[name] + float(np.linalg.norm(below[name] - above[name])) for name in names}
+    return Gradient(mean, loss, noise)
 
 
-def _solve(columns: Sequence[np.ndarray], target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The coefficients of the columns nearest to the target, and by how much each follows a change of the target.
+def mean_of(gradients: Sequence[Gradient]) -> State:
+    """The mean of the workers' mean gradients."""
+    return {name: np.mean([each.mean[name] for each in gradients], axis=0) for name in gradients[0].mean}
 
-    A change of the target by a vector of norm d moves a coefficient by at most its sensitivity times d, which is the
-    norm of its row of the pseudoinverse (Golub & Van Loan, "Matrix Computations", section 5.5.2). It is infinite for a
-    coefficient that columns which depend on one another, or zeros, leave open.
+
+def _rounded(value: float) -> float:
+    """To as many digits as anybody needs in a record."""
+    return float(f"{value:.7g}")
+
+
+def _least_squares(
+    unit: np.ndarray, target: np.ndarray, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The coefficients of columns with these lengths nearest to the target; `unit` has them with the length 1.
+
+    Beside them stands by how much each follows a change of the target: one by a vector of norm d moves a coefficient by
+    at most its sensitivity times d, which is the norm of its row of the pseudoinverse (Golub & Van Loan, "Matrix
+    Computations", section 5.5.2). Last is by how much sums of columns leave it open that depend on one another. By the
+    normal equations, whose error the second solution takes back, since columns are much longer than many.
     """
-    lengths = np.array([np.linalg.norm(column) for column in columns])
-    # Of equal length, so that what is singular doesn't depend on the columns' scales.
-    matrix = np.stack([column / (length or 1) for column, length in zip(columns, lengths, strict=True)], axis=1)
-    left, singular, right = np.linalg.svd(matrix, full_matrices=False)
-    # As many singular values as columns, those that a matrix with fewer rows lacks among them.
-    rank = int((singular > max(matrix.shape) * np.finfo(np.float64).eps * singular[0]).sum())
-    inverse = right[:rank].T / singular[:rank]
-    open_part = 1 - (right[:rank] ** 2).sum(axis=0)
-    values = (inverse @ (left[:, :rank].T @ target)) / np.where(lengths, lengths, 1)
-    sensitivities = np.linalg.norm(inverse, axis=1) / np.where(lengths, lengths, 1)
-    return values, np.where((open_part > 1e-9) | (lengths == 0), np.inf, sensitivities)
+    squares, vectors = np.linalg.eigh(unit.T @ unit)
+    kept = squares > _DEPENDENT * squares[-1]
+    inverse = (vectors[:, kept] / squares[kept]) @ vectors[:, kept].T
+    values = inverse @ (unit.T @ target)
+    values += inverse @ (unit.T @ (target - unit @ values))
+    scales = np.where(lengths, lengths, 1)
+    open_parts = np.linalg.norm(vectors[:, ~kept], axis=1) / scales
+    return values / scales, np.sqrt(np.diag(inverse)) / scales, np.where(lengths, open_parts, np.inf)
+
+
+_DEPENDENT = 1e-12
+"""Columns of length 1 whose sum, with coefficients of norm 1, has a square below this depend on one another."""
+
+_MOST_TIMES = 3.0
+"""The largest coefficient, of columns as long as the update, that a sum of dependent columns is taken to have."""
 
 
 def _flat(state: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> np.ndarray:

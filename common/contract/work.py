@@ -1,4 +1,4 @@
-"""How workers share the work, in which order a step sends, and what is computed with gradient exchange off.
+"""How workers share the work, what an update is made of, and in which order a step sends.
 
 Standard library only.
 """
@@ -26,13 +26,15 @@ class Work(Enum):
         return self is Work.PARTS_OF_ONE_MODEL
 
 
-class Alone(Enum):
-    """What a run with gradient exchange off computes, which its workers have to follow."""
+class Recipe(Enum):
+    """What the update of each replica is to be made of."""
 
-    OWN_SHARD = "each worker trains a model of its own, by the mean gradient of its shard"
-    OWN_PART = "each worker trains a model of its own, by its shard's part of the mean over the global batch"
-    FIRST_PART = "there is one model, and it takes the first shard's part of the mean over the global batch"
-    OWN_PARAMETERS = "as with its own shard, but each worker trains only those parameters that it owns"
+    AVERAGE = "every worker's mean gradient counts 1/N"
+    WHOLE_BATCH = "the mean gradient of the whole batch counts once, whichever worker has which part of the model"
+    OWN_SHARD = "without exchange, each replica counts its own worker's mean gradient alone"
+    OWN_PART = "without exchange, each replica counts 1/N of its own worker's mean gradient"
+    FIRST_PART = "without exchange, the one model counts 1/N of the first worker's mean gradient"
+    OWN_PARAMETERS = "without exchange, each replica counts its own worker's, and only for parameters that it owns"
 
 
 class Order(Enum):

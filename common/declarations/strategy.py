@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from common.command_line import check_choices, option_name
 from common.contract.task import Task
-from common.contract.work import Alone, Order, Work
+from common.contract.work import Order, Recipe, Work
 from common.errors import UserError
 
 CONVENIENCE_OF = "convenience of"
@@ -384,6 +384,8 @@ class Family:
     """A script that the environment's Python runs when all is installed, from the repository's root."""
     environment_for_gpus: str | None = None
     """The dependency group in place of the other one where there are NVIDIA GPUs."""
+    remedies: Mapping[str, str] = field(default_factory=dict)
+    """How to mend, in its framework, mistakes that a referee knows by these names (`common.contract.mistakes`)."""
     probe: Probe | None = None
     """What tells, in a comparison, how fast its framework's own operations are."""
     library: str = ""
@@ -429,8 +431,8 @@ class Strategy:
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
     check: Callable[[Task, Options, int, int], object] = lambda task, options, workers, gpus: None
     """Raises UserError where the task and the options can't be had with so many workers and local GPUs."""
-    alone: Alone | None = None
-    """What it computes with --no-exchange; None where that isn't a run that an oracle could follow."""
+    alone: Recipe | None = None
+    """What an update is made of with --no-exchange; None where no gradients of whole weights are."""
     compared_with: Mapping[str, str] = field(default_factory=dict)
     """By relation (CONVENIENCE_OF and the like) the name of another strategy."""
     quick: bool = False
@@ -446,6 +448,11 @@ class Strategy:
     def is_synchronous(self, options: Options) -> bool:
         """Whether every step sees the gradients of all workers, so that a launch follows the oracle."""
         return all(getattr(options, name) == value for name, value in self.synchronous_with.items())
+
+    def recipe(self, options: Options) -> Recipe | None:
+        """What each update is made of with these options; None where nothing is declared."""
+        with_exchange = Recipe.WHOLE_BATCH if self.work.is_divided else Recipe.AVERAGE
+        return with_exchange if has_exchange(options) else self.alone
 
     def threads_of(self, workers: int) -> int:
         """The threads of so many workers and the processes beside them, with the options at their default."""

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from common.contract.task import Task
@@ -33,7 +32,8 @@ from common.launching.processes import Outcome, end_with_parent, exit_on_signals
 from common.launching.programs import Limits, Request
 from common.launching.waiting import waiting
 from common.measurement import machine, startup
-from common.paths import ROOT
+from common.paths import new_record
+from common.records import evidence
 
 ENDS_WITH = "LOCKSTEP_ENDS_WITH"
 """Environment variable with the number of the parent process whose end is to end this launch as well."""
@@ -101,9 +101,11 @@ def main() -> None:
     limits, status = request.limits, TIMED_OUT_STATUS if outcome.timed_out else exit_status(outcome.status)
     if errors and status and not outcome.timed_out:
         ended = ending.read(status, limits.deadline_seconds, errors.text, program.launcher)
-        errors.conclude(program.name, ended, (limits.record or _new_record(program)).with_suffix(".log"))
+        errors.conclude(program.name, ended, (limits.record or new_record(program.name)).with_suffix(".log"))
     elif errors:
         errors.show_rest()
+        if not status and isinstance(program, Strategy) and limits.record and limits.record.exists():
+            print(evidence.in_words(evidence.note_reading(limits.record, keep=False)))
     if outcome.timed_out:
         print_failure(f"{program.name} was ended by its deadline of {limits.deadline_seconds:g} s.")
     sys.exit(status)
@@ -134,11 +136,6 @@ def _run(program: Program, request: Request, command: list[str], folder: Path, e
     return attempts.run(limits, limits.record, injector, start, print_note)
 
 
-def _new_record(program: Program) -> Path:
-    """The path of a record in `results` that no other launch has."""
-    return ROOT / "results" / f"{program.name}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
-
-
 def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     """The program that the launcher's arguments name, what is asked of it, and the command that starts it.
 
@@ -159,8 +156,8 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
             f"--inject {task.inject}: this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes hosts "
             "to be lost."
         )
-    if task and task.is_accounted and not task.record:
-        record = _new_record(program)
+    if task and program.name in catalogue.strategies() and not task.record:
+        record = new_record(f"{program.name}-{task.preset}-{task.scaling}-{request.workers}w")
         given = [*given, "--record", str(record)]
         request = dataclasses.replace(request, limits=dataclasses.replace(task, record=record))
     script = script_for(program, given, runner)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from common.command_line import options_of
+from common.contract.evidence import evidence_path
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task
 from common.declarations import arguments
@@ -19,10 +20,10 @@ from common.launching.ending import Ended
 from common.launching.launch import RUNNER
 from common.launching.programs import Limits
 from common.measurement import machine
-from common.measurement.checkpoints import replica_path
 from common.measurement.record import declared
 from common.records import collectives
 from common.records.collectives import CollectivesRecord, Replayed, cells_path
+from common.records.evidence import note_reading
 from common.records.files import from_json, read_record, write_record
 from common.records.recovery import recovery_path
 from common.records.site import Site
@@ -135,11 +136,12 @@ class PlannedLaunch:
         if (runner := runners[self.runner]) is None:
             raise UserError(f"{strategy.family.title} declares no tracer, so what {strategy.name} sends isn't known.")
         # Not by with_suffix, which would end the name at the point of an option's value.
-        task, files = dataclasses.replace(self.task, record=folder / f"{name}.json"), [f"{name}.json"]
+        record = folder / f"{name}.json"
+        task, files = dataclasses.replace(self.task, record=record), [record.name, evidence_path(record).name]
         if task.checkpoint:
             checkpoint = folder / f"{name}.safetensors"
             task = dataclasses.replace(task, checkpoint=checkpoint)
-            files += [checkpoint.name, *(replica_path(checkpoint, number).name for number in range(1, self.workers))]
+            files.append(checkpoint.name)
         if getattr(self.options, "trace", False):
             files.append(f"{name}.trace")
         if task.is_accounted:
@@ -172,7 +174,7 @@ class PlannedLaunch:
             facts = declared(self.strategy, self.task, self.options, self.workers, site)
             about = {"status": ended.status, "reason": ended.reason, "log": f"{self.name}.log"}
             write_record(path, from_json(facts | about | {"started_at": started_at}, Record))
-        return read_record(path, Record)
+        return note_reading(path, keep=self.purpose == "certificate")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The checkpoints of a launch: going on from one, saving them on the way and at the end, and the accuracy at each."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
@@ -12,11 +11,6 @@ from common.contract.mlp import State
 from common.contract.rows import Piece
 from common.contract.task import Task
 from common.records.training import Accuracy
-
-
-def replica_path(path: Path, number: int) -> Path:
-    """Where the weights of a further replica are kept, which begin at 1, beside the first one's in `path`."""
-    return path.with_stem(f"{path.stem}-replica{number}")
 
 
 class Checkpoints:
@@ -47,17 +41,6 @@ class Checkpoints:
         """Whether training stops at `step`, on its way, to save a checkpoint."""
         every = self._task.checkpoint_steps
         return bool(every) and step % every == 0 and step < self._task.steps
-
-    def save_replicas(self, replicas: Sequence[State], step: int) -> list[str]:
-        """Save the states of further replicas beside the task's file; returns the names of their files."""
-        path, names = self._task.checkpoint, []
-        if path is None:
-            return names
-        for number, state in enumerate(replicas, start=1):
-            beside = replica_path(path, number)
-            write_checkpoint(beside, self.checkpoint(state, step), self._task)
-            names.append(beside.name)
-        return names
 
     def save(self, state: State, step: int, training_seconds: float) -> None:
         """Measure the test accuracy after `step` steps, and save the state where the task names a file."""

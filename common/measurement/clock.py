@@ -4,26 +4,25 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from common.contract.task import Task
 from common.measurement import machine, startup
 from common.measurement.disturbance import Meter
 from common.measurement.startup import Moment
+from common.measurement.windows import Windows
 from common.records.training import Startup, Window
 
 
 class Clock:
-    """Clocks the windows of one process, which begins with `first_step` and had `joined` its world by then."""
+    """Clocks these `windows` of one process, which had `joined` its world by their first step."""
 
     def __init__(
         self,
-        task: Task,
+        windows: Windows,
         rank: int,
-        first_step: int,
         synchronize: Callable[[], object],
         joined: Moment,
         pinned_cores: Sequence[int] = (),
     ) -> None:
-        self._task, self._rank, self._first_step, self._synchronize = task, rank, first_step, synchronize
+        self._windows, self._rank, self._synchronize = windows, rank, synchronize
         self.windows: list[Window] = []
         """Every clocked window."""
         self.training_seconds = 0.0
@@ -40,24 +39,8 @@ class Clock:
         self.sent_bytes = 0
         """Bytes that went over the launch's own network, or from this host to its others, in all clocked windows."""
         self._interface = machine.counted_interface()
-        self._start_step, self._start_seconds, self._start_bytes = first_step, 0.0, 0
+        self._start_step, self._start_seconds, self._start_bytes = windows.edges[0], 0.0, 0
         self._meter = Meter(pinned_cores)
-
-    def end_of_window(self, step: int) -> int:
-        """The first step after the window that `step` begins.
-
-        Windows end after the first step, after the warm-up, when they are full, at a checkpoint, at a fault and with
-        the run.
-        """
-        first, task = self._first_step, self._task
-        warm = first + task.warmup_steps
-        full = step + task.window_steps - max(step - warm, 0) % task.window_steps
-        ends = [first + 1, warm, full if step >= warm else warm, task.steps]
-        if task.checkpoint_steps:
-            ends.append((step // task.checkpoint_steps + 1) * task.checkpoint_steps)
-        if task.fault and task.fault.step:
-            ends.append(task.fault.step)
-        return min(end for end in ends if end > step)
 
     def start(self, step: int) -> None:
         """Start the clock of the window that `step` begins."""
@@ -65,7 +48,7 @@ class Clock:
             self._start_bytes = machine.bytes_sent(self._interface)
         self._start_step = step
         self.input_seconds = None if self.input_seconds is None else 0.0
-        if self._is_warm:
+        if self._is_clocked:
             self._meter.start()
         self._start_seconds = time.perf_counter()
 
@@ -74,11 +57,11 @@ class Clock:
         self._synchronize()
         seconds = time.perf_counter() - self._start_seconds
         self.training_seconds += seconds
-        if step == self._first_step + 1:
+        if step == self._windows.edges[1]:
             moments = [Moment(0.0, 0.0), startup.imports(), self._joined, startup.moment()]
             self.startup_seconds = _in_parts([moment.seconds for moment in moments])
             self.startup_processor_seconds = _in_parts([moment.processor_seconds for moment in moments])
-        if self._is_warm:
+        if self._is_clocked:
             # Before the meter, which takes its time: another rank may send for its next window meanwhile.
             if self._interface:
                 self.sent_bytes += machine.bytes_sent(self._interface) - self._start_bytes
@@ -94,8 +77,8 @@ class Clock:
         return seconds
 
     @property
-    def _is_warm(self) -> bool:
-        return self._start_step >= self._first_step + self._task.warmup_steps
+    def _is_clocked(self) -> bool:
+        return self._start_step not in self._windows.unclocked
 
 
 def _in_parts(moments: Sequence[float]) -> Startup:

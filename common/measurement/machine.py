@@ -246,16 +246,16 @@ def bytes_sent(interface: str) -> int:
 
 
 def watch_memory() -> int:
-    """This process's resident bytes now; from now on `memory_above` tells how far they rise."""
+    """This process's resident bytes now; from now on `peak_memory` tells how far they rise."""
     with suppress(OSError):  # Where it isn't allowed, an earlier peak counts too.
         # Resets VmHWM, the largest resident memory so far (proc(5), /proc/pid/clear_refs).
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     return psutil.Process().memory_info().rss
 
 
-def memory_above(start: int) -> int:
-    """How many bytes the largest resident memory since `watch_memory` lies above `start`, which that returned."""
+def peak_memory() -> int:
+    """The largest resident bytes of this process since `watch_memory`."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     # In KiB, though it says kB (proc(5)).
     [kibibytes] = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
-    return max(kibibytes * 1024 - start, 0)
+    return kibibytes * 1024

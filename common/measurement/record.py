@@ -73,7 +73,7 @@ def declared(
         "script": strategy.script,
         "synchronous": synchronous,
         "other_maths": other_maths(options),
-        "alone": strategy.alone.name if strategy.alone else "",
+        "recipe": recipe.name if (recipe := strategy.recipe(options)) else "",
         "world_size": world_size,
         "shards": shards_of(strategy.work, synchronous, world_size),
         "scaling": task.scaling,

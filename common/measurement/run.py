@@ -3,11 +3,10 @@
 import dataclasses
 import hashlib
 import math
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +16,21 @@ from msgspec.structs import asdict
 from common import errors
 from common.contract import dataset, mlp
 from common.contract.checkpoint import Checkpoint
+from common.contract.evidence import MOST_BYTES, EvidenceFile, evidence_path
 from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
-from common.contract.work import Work
-from common.declarations.strategy import Options, Strategy, has_exchange
+from common.contract.work import Recipe, Work
+from common.declarations.strategy import Options, Strategy
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
 from common.measurement import machine, record, startup
 from common.measurement.boundaries import Boundaries
 from common.measurement.checkpoints import Checkpoints
 from common.measurement.clock import Clock
+from common.measurement.windows import MOST_STATES, unforeseen, windows_of
 from common.measurement.world import World
-from common.paths import ROOT
+from common.paths import new_record
 from common.records import metrics
 from common.records.files import write_record
 from common.records.training import Memory, Record
@@ -59,7 +60,7 @@ class Run:
         """Rows per step of all workers together; of an asynchronous strategy those of one worker's update."""
         self.dataset = dataset.load(task)
         about = f"{strategy.name}-{task.preset}-{task.scaling}-{world.size}w"
-        self.record_path = task.record or ROOT / "results" / f"{about}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}.json"
+        self.record_path = task.record or new_record(about)
         if world.rank == 0:
             ensure_writable(self.record_path)
             ensure_writable(task.checkpoint or self.record_path)
@@ -74,7 +75,14 @@ class Run:
         self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
         """What every rank begins with: weights, and momentum where a checkpoint has any."""
         pinned_cores = world.placement.pinned_cores
-        self.clock = Clock(task, world.rank, self.first_step, world.synchronize, joined, pinned_cores)
+        # Where no worker waits for the others, nobody has the weights before and after an update.
+        recipe = strategy.recipe(options) if synchronous or world.size == 1 else None
+        replicas = 1 if recipe in (Recipe.AVERAGE, Recipe.WHOLE_BATCH) else world.size
+        is_told = recipe and MOST_STATES * replicas * mlp.parameter_bytes(task) <= MOST_BYTES
+        [draw, *_] = world.all_gather(unforeseen()) if is_told else [None]
+        self._windows = windows_of(task, self.first_step, draw)
+        self._evidence = EvidenceFile(evidence_path(self.record_path)) if self._windows.evidence else None
+        self.clock = Clock(self._windows, world.rank, world.synchronize, joined, pinned_cores)
         self._step = self._window_start = self._window_end = self.first_step
         self._boundaries = Boundaries(task, world.rank, strategy.work is Work.COORDINATED)
         self._boundaries.reach(self.first_step)
@@ -82,6 +90,7 @@ class Run:
         self._losses: list[list[float]] = []
         self._examples = 0
         self._printed_at = 0.0
+        self._peak_bytes = 0
 
     def export_with(
         self,
@@ -93,7 +102,7 @@ class Run:
 
         `state` gives weights and momentum as NumPy arrays in the contract's layout. `held_bytes` gives the bytes of
         this process's parameters, gradients and optimizer state, by these names. `replicas` gives the states of all
-        replicas in this process, for `--check-replicas`; left out, it has one.
+        replicas in this process; left out, it has one.
         """
         self._state, self._held_bytes = state, held_bytes
         self._replicas = replicas or (lambda: [state()])
@@ -117,8 +126,9 @@ class Run:
         rows = self.rows(self.first_step)
         # One buffer for all steps: a new one each time would be memory that no cache holds.
         buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(self._share.count, int))
+        self._leave_evidence()
         while self._step < self.task.steps:
-            self._window_start, self._window_end = self._step, self.clock.end_of_window(self._step)
+            self._window_start, self._window_end = self._step, self._windows.end(self._step)
             steps = range(self._window_start, self._window_end)
             batches = [Batch(step, next(rows), self.dataset, buffer) for step in steps]
             self.clock.start(self._step)
@@ -156,6 +166,7 @@ class Run:
         where they are counted only now. `facts` are more fields of the record. Raises LaunchFailedError on every rank
         where a step or a shard has no loss, or ranks had different data: nothing would prove the maths.
         """
+        self._peak_bytes = max(self._peak_bytes, machine.peak_memory())
         state, held_bytes = self._state(), self._held_bytes()
         part = record.Part(
             windows=self.clock.windows,
@@ -163,9 +174,8 @@ class Run:
             examples=self._examples if examples is None else examples,
             startup_seconds=self.clock.startup_seconds,
             startup_processor_seconds=self.clock.startup_processor_seconds,
-            # Linux counts ru_maxrss in KiB (getrusage(2)).
-            peak_memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            memory_bytes=Memory(**held_bytes, above_import=machine.memory_above(self._memory_at_start)),
+            peak_memory_bytes=self._peak_bytes,
+            memory_bytes=Memory(**held_bytes, above_import=max(0, self._peak_bytes - self._memory_at_start)),
             process_start_seconds=startup.process_start_seconds(),
             sent_bytes=self.clock.sent_bytes,
             data_sha256=self.dataset.sha256,
@@ -177,10 +187,6 @@ class Run:
                 "the same folder data in its cache."
             )
         self._check_losses([each.losses for each in parts])
-        drifted: list[State] = []
-        if self.task.checkpoint and not has_exchange(self.options):
-            # Workers that exchanged nothing have weights of their own.
-            drifted = [replica for replicas in self.world.all_gather(self._replicas()) for replica in replicas][1:]
         if self.world.rank:
             return
         checkpoints, path = self._checkpoints, self.task.checkpoint
@@ -190,6 +196,8 @@ class Run:
             facts = {"checkpoint": path.name if is_beside else str(path.resolve())} | facts
         steps = self.task.steps - self.first_step - self.task.warmup_steps
         facts = record.wire_bytes(parts, self.world.size, steps) | facts
+        if self._evidence:
+            facts = {"evidence_sha256": self._evidence.close()} | facts
         written = record.of_launch(
             self.strategy,
             self.task,
@@ -201,7 +209,6 @@ class Run:
             examples_per_step=self.global_batch,
             data_sha256=self.dataset.sha256,
             data=self.dataset.name,
-            replica_checkpoints=checkpoints.save_replicas(drifted, self.task.steps),
             accuracies=checkpoints.accuracies,
             final_accuracy=checkpoints.accuracies[-1].accuracy,
             **facts,
@@ -251,18 +258,43 @@ class Run:
                 self._checkpoints.save(state, self._step, self.clock.training_seconds)
             # The other ranks wait, so no window has that time.
             self.world.all_gather(None)
+        self._leave_evidence()
         self._boundaries.reach(self._step)
         if self._window_start == self.first_step and self.world.rank == 0:
             startup.leave_word(startup.FIRST_STEP)
+
+    def _leave_evidence(self) -> None:
+        """Where this step is evidence, have rank 0 keep the state of all replicas, of those that are alike once."""
+        if self._evidence is None or self._step not in self._windows.evidence:
+            return
+        self._peak_bytes = max(self._peak_bytes, machine.peak_memory())
+        # The momentum is told by the weights, but for what a run begins with.
+        begins = self._step == self.first_step
+        own = [
+            {name: value for name, value in state.items() if begins or not name.endswith(".momentum")}
+            for state in self._replicas()
+        ]
+        digests = [[*_digests(state).values()] for state in own]
+        by_rank = self.world.all_gather(digests)
+        everyones, start = [*chain(*by_rank)], sum(map(len, by_rank[: self.world.rank]))
+        likes = [everyones.index(each) for each in everyones]
+        new = {start + number: state for number, state in enumerate(own) if likes[start + number] == start + number}
+        # What rank 0 lacks: nothing, where all replicas are alike.
+        if max(likes) >= len(by_rank[0]):
+            for sent in self.world.all_gather(new if self.world.rank else {}):
+                new |= sent
+        if self.world.rank == 0:
+            self._evidence.add(self._step, [new.get(replica) for replica in range(len(likes))], likes)
+        self.world.all_gather(None)
+        del own, new
+        machine.watch_memory()
 
     def _check_replicas(self) -> None:
         """Compare all replicas of all processes bit by bit (by their SHA-256), as the last of several steps left them.
 
         Raises LaunchFailedError on every rank, naming the first parameter and rank that differ.
         """
-        digests = [
-            {name: hashlib.sha256(value.data).digest() for name, value in state.items()} for state in self._replicas()
-        ]
+        digests = [_digests(state) for state in self._replicas()]
         replicas = [digest for part in self.world.all_gather(digests) for digest in part]
         for name, digest in replicas[0].items():
             for rank, other in enumerate(replicas):
@@ -271,6 +303,10 @@ class Run:
                         f"After step {self._step - 1} the parameter {name} of rank {rank} differs from rank 0's: "
                         "something changed one replica alone, or the strategy doesn't keep them equal."
                     )
+
+
+def _digests(state: State) -> dict[str, bytes]:
+    return {name: hashlib.sha256(np.ascontiguousarray(value).data).digest() for name, value in state.items()}
 
 
 def _print_result(written: Record, path: Path) -> None:

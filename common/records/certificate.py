@@ -1,31 +1,30 @@
-"""Whether every launch computed what it should: each beside its float64 oracle, with exchange and without."""
+"""Whether every launch computed what it should: its updates by their recipe, its losses beside the float64 oracle."""
 
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
-from msgspec import structs
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
-from common.contract import mlp, oracle, oracle_cache
-from common.contract.mlp import Trajectory
-from common.contract.oracle import Deviation
+from common.contract import mlp, oracle_cache
+from common.contract.mistakes import LOSS_TOLERANCE, loss_deviation
+from common.contract.mlp import State, Trajectory
+from common.contract.reading import Reading
+from common.contract.recipe import Coefficient
 from common.contract.rows import Piece
 from common.contract.task import Task, maths_of
-from common.contract.work import Alone
 from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, name_of
 from common.errors import UserError
-from common.records import deviation
+from common.records.evidence import reading_of
 from common.records.training import Record
 
 FOLLOWS, DEVIATES, NOT_COMPARED = "follows", "deviates", "not compared"
-FOLLOWS_UP_TO = "follows up to a kink"
-"""The verdict on a launch that left the oracle after a kink, by no more than a kink explains."""
 ASYNCHRONOUS = "asynchronous"
 OTHER_MATHS = "other maths"
 """The verdict on a launch with an option that rounds or approximates on purpose, wherever its losses are."""
@@ -38,8 +37,8 @@ REASONS = {
 }
 """By the verdict on one of its launches, why a strategy isn't ranked."""
 
-MOSTLY_FAILED, NO_CERTIFICATE = "for launches that mostly failed", "for having no certificate"
-ALL_REASONS = (*REASONS.values(), MOSTLY_FAILED, NO_CERTIFICATE)
+MOSTLY_FAILED = "for launches that mostly failed"
+ALL_REASONS = (*REASONS.values(), MOSTLY_FAILED)
 """Why a strategy isn't ranked, the gravest reason first."""
 
 MOST_OPERATIONS = 2e14
@@ -47,27 +46,12 @@ MOST_OPERATIONS = 2e14
 MOST_PARAMETER_BYTES = 2**30
 """In float32; an oracle holds several copies of twice the size."""
 
-CHANGED = "its record or its weights aren't those that the launch left"
-
-
-class _OracleKey(NamedTuple):
-    """What decides which oracle a launch is held to; `workers` is 0 and `alone` empty with gradient exchange."""
-
-    maths: Task
-    global_batch: int
-    steps: int
-    with_state: bool
-    earlier_pieces: tuple[Piece, ...]
-    workers: int
-    alone: str
-
-
-_OracleOf = Callable[[_OracleKey], Trajectory]
+CHANGED = "its record isn't the one that the launch left"
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """One launch beside the oracle of its maths and global batch. Arrays are per step from `first_step` on."""
+    """One launch beside what it should compute. Arrays are per step from `first_step` on."""
 
     launch: str
     strategy: str
@@ -90,34 +74,49 @@ class Comparison:
     examples: int
     verdict: str = NOT_COMPARED
     note: str = ""
-    """Why a launch wasn't compared, what its deviation starts at, or what its verdict rests on."""
+    """Why a launch wasn't compared, what is wrong of it, or what its verdict rests on."""
+    updates: int = 0
+    """How many were read."""
+    least_share: float = math.nan
+    """The smallest share that a worker's gradient had in any tensor's update; so `largest_share`. NaN: not told."""
+    largest_share: float = math.nan
+    velocity: float = math.nan
+    """How often the update before counted, in the update that tells it best; NaN where none does. So `decay`."""
+    decay: float = math.nan
+    residual: float = math.nan
+    """The largest part of an update that its declared recipe leaves unexplained."""
+    rounding: float = math.nan
+    """The largest of these over what rounding explains there: above 1 it deviates."""
     loss: float = math.nan
-    """Largest relative deviation of a loss; NaN when not compared."""
-    shard: float = math.nan
-    """The same of any shard's loss."""
-    weights: float = math.nan
-    """Deviation of the final weights; NaN where none were kept."""
-    followed_up_to: int | None = None
-    """The step of the kink after which it left the oracle, where the verdict is `FOLLOWS_UP_TO`."""
+    """Largest relative deviation of a loss: from the oracle's trajectory, or else from the oracle restarted from the
+    launch's own weights."""
     oracle_losses: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether it follows the oracle, at least up to a kink."""
-        return self.verdict in (FOLLOWS, FOLLOWS_UP_TO)
 
 
 def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Comparison]:
-    """Every `ok` launch beside its oracle. `records` are by launch, and their weights in `folder`.
+    """Every `ok` launch beside what it should compute. `records` are by launch; evidence that is kept is in `folder`.
 
-    Launches without exchange are held to what their declaration says that they compute. Not compared are asynchronous
-    launches of several workers, those whose data or weights aren't here, and the `changed`.
+    Not compared are asynchronous launches of several workers, those without evidence, with evidence that can't be read,
+    or whose data aren't here, and the `changed`.
     """
     good = {launch: record for launch, record in records.items() if record.status == "ok"}
     # Launches with the same oracle come one after another, so that each oracle is read once, and one is kept.
-    oracle_of = lru_cache(maxsize=1)(_oracle)
+    oracle_of = lru_cache(maxsize=1)(oracle_cache.of_batch)
+
+    def oracle(record: Record) -> Trajectory:
+        return oracle_of(*_oracle_key(record))
+
     ordered = sorted(good.items(), key=lambda item: repr(_oracle_key(item[1])))
-    compared = {launch: _compare(launch, record, folder, launch in changed, oracle_of) for launch, record in ordered}
+    compared: dict[str, Comparison] = {}
+    for launch, record in ordered:
+        comparison = _comparison(launch, record)
+        if launch in changed:
+            compared[launch] = dataclasses.replace(comparison, note=CHANGED)
+            continue
+        try:
+            compared[launch] = _compared(comparison, record, folder / f"{launch}.json", oracle)
+        except UserError as error:
+            compared[launch] = dataclasses.replace(comparison, note=str(error))
     return [compared[launch] for launch in good]
 
 
@@ -132,70 +131,69 @@ def deviating(comparisons: Sequence[Comparison]) -> list[str]:
     return [f"{name} ({note})" for name, note in notes.items()]
 
 
+def trusted(records: Mapping[str, Record], folder: Path) -> dict[str, Record]:
+    """The records that numbers may rest on: all but those of launches that computed something else than declared."""
+    wrong = {each.launch for each in compare(records, folder) if each.verdict == DEVIATES}
+    return {launch: record for launch, record in records.items() if launch not in wrong}
+
+
 def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
     """Why a strategy isn't ranked with so many workers, by both; empty where it is.
 
-    Ranked is what follows the oracle in each of its launches, most of which ended well, if the final weights of one
-    with the same strategy, number of workers and hosts followed, of whichever preset.
+    Ranked is what follows the oracle in each of its launches, most of which ended well.
     """
-    trained = [each for each in comparisons if each.exchange]
-    followed = [each for each in trained if each.is_followed and not math.isnan(each.weights)]
-    certified = {(each.without_hosts, each.workers, each.hosts) for each in followed}
     ended = Counter((record.name, record.world_size, record.status) for record in records.values() if record.exchange)
     reasons: dict[tuple[str, int], str] = {}
-    for each in trained:
+    for each in comparisons:
+        if not each.exchange:
+            continue
         key = each.strategy, each.workers
         applying = [reasons[key]] if reasons.get(key) else []
         if each.verdict in REASONS:
             applying.append(REASONS[each.verdict])
         if ended[*key, "failed"] > ended[*key, "ok"]:
             applying.append(MOSTLY_FAILED)
-        if (each.without_hosts, each.workers, each.hosts) not in certified:
-            applying.append(NO_CERTIFICATE)
         reasons[key] = min(applying, key=ALL_REASONS.index, default="")
     return reasons
 
 
-def trajectory_of(record: Record) -> Trajectory:
-    """The oracle of the record's maths, batch and steps; with its final state where the record kept weights.
+def trajectory_of(record: Record, with_state: bool) -> Trajectory:
+    """The oracle of the record's maths, batch and steps, and its final state if asked for.
 
     Raises UserError where the record's rows aren't those of the data here, or that can't be loaded.
     """
     _check(record, maths_of(record.task))
-    return _oracle(_oracle_key(record))
+    maths, batch, steps, _, earlier = _oracle_key(record)
+    return oracle_cache.of_batch(maths, batch, steps, with_state, earlier)
 
 
-def with_weights_found(record: Record, folder: Path) -> Record:
-    """`record` with its weights' files looked for beside it as well: a results folder may have been moved."""
+def final_weights(record: Record, folder: Path) -> State:
+    """The weights that the record names, from its `folder` or by their path, without the optimizer's state.
 
-    def placed(name: str) -> str:
-        return name if (folder / name).exists() else Path(name).name
-
-    return structs.replace(
-        record,
-        checkpoint=record.checkpoint and placed(record.checkpoint),
-        replica_checkpoints=[placed(name) for name in record.replica_checkpoints],
-    )
-
-
-def _oracle_key(record: Record) -> _OracleKey:
-    maths, is_kept = maths_of(record.task), bool(record.checkpoint)
-    workers, alone = (0, "") if record.exchange else (record.world_size, record.alone or "")
-    earlier_pieces = tuple(record.earlier_pieces)
-    return _OracleKey(maths, record.examples_per_step, record.task.steps, is_kept, earlier_pieces, workers, alone)
+    Raises UserError when there are none that can be read.
+    """
+    name = str(record.checkpoint)
+    # A results folder may have been moved.
+    path = folder / (name if (folder / name).exists() else Path(name).name)
+    try:
+        state = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(
+            f"The final weights {path} of {record.strategy} can't be read ({error}): "
+            "delete its record and run its launch again."
+        ) from error
+    return {name: value for name, value in state.items() if not name.endswith(".momentum")}
 
 
-def _oracle(key: _OracleKey) -> Trajectory:
-    if not key.alone:
-        return oracle_cache.of_batch(key.maths, key.global_batch, key.steps, key.with_state, key.earlier_pieces)
-    return oracle_cache.of_workers_alone(
-        key.maths, key.global_batch, key.steps, key.workers, Alone[key.alone], key.with_state
-    )
+def _oracle_key(record: Record) -> tuple[Task, int, int, bool, tuple[Piece, ...]]:
+    """What decides which oracle a launch is held to, as `oracle_cache.of_batch` has it."""
+    earlier = tuple(record.earlier_pieces)
+    return maths_of(record.task), record.examples_per_step, record.task.steps, False, earlier
 
 
-def _compare(launch: str, record: Record, folder: Path, is_changed: bool, oracle_of: _OracleOf) -> Comparison:
+def _comparison(launch: str, record: Record) -> Comparison:
     task = record.task
-    comparison = Comparison(
+    return Comparison(
         launch=launch,
         strategy=record.name,
         without_hosts=name_of(record.strategy, record.label),
@@ -213,47 +211,66 @@ def _compare(launch: str, record: Record, folder: Path, is_changed: bool, oracle
         expected_examples=record.examples_per_step * (task.steps - record.first_step),
         examples=sum(record.examples_by_rank),
     )
-    if is_changed:
-        return dataclasses.replace(comparison, note=CHANGED)
+
+
+def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callable[[Record], Trajectory]) -> Comparison:
+    """The comparison with its verdict. Raises UserError where nothing can be compared."""
     if record.exchange and not record.synchronous and record.world_size > 1:
-        note = "workers don't wait for each other, so no step by step comparison exists"
+        note = (
+            "workers don't wait for each other: the weights between one update and the next are in the servers' memory "
+            "alone, where nothing reads them one by one"
+        )
         return dataclasses.replace(comparison, verdict=ASYNCHRONOUS, note=note)
     if record.examples_per_step < 1:
         return dataclasses.replace(comparison, verdict=DEVIATES, note="its steps have no rows")
-    if not record.exchange and not record.alone:
-        return dataclasses.replace(comparison, note="no oracle computes this strategy without exchange")
-    try:
-        deviation, losses = _deviation(with_weights_found(record, folder), folder, oracle_of)
-    except UserError as error:
-        return dataclasses.replace(comparison, note=str(error))
-    verdict, note = _verdict(record, deviation)
+    if not record.recipe:
+        raise UserError("no recipe is declared for what it computes")
+    # Evidence that was kept can be read again, and has to be there.
+    reading = reading_of(record, path) if record.evidence_sha256 else record.reading
+    if reading is None:
+        raise UserError("it left no evidence of its updates")
+    if not reading.steps:
+        raise UserError(reading.reason)
+    comparison = _with_recipe(comparison, reading)
+    wrong_losses = [*_missing(record)]
+    wrong = [*wrong_losses, *reading.mistakes]
+    is_smooth = record.task.activation != "relu" or len(record.task.dimensions) == 2
+    if is_smooth and record.exchange and not wrong_losses:
+        _check(record, maths_of(record.task))
+        trajectory = oracle(record)
+        deviations = _loss_deviations(record, trajectory)
+        left = np.flatnonzero(deviations > LOSS_TOLERANCE)
+        if left.size and not wrong:
+            wrong.append(f"losses leave the oracle's at step {record.first_step + left[0]}")
+        losses = np.array(trajectory.losses)[record.first_step :]
+        comparison = dataclasses.replace(comparison, loss=float(deviations.max()), oracle_losses=losses)
+    if record.other_maths:
+        return dataclasses.replace(comparison, verdict=OTHER_MATHS, note="; ".join(_miscounted(record)))
+    changed = ", ".join(f"{piece.steps} steps of {piece.global_batch} rows" for piece in record.earlier_pieces)
+    note = " ".join(wrong) or (f"its workers changed after {changed}" if changed else "")
+    return dataclasses.replace(comparison, verdict=DEVIATES if wrong else FOLLOWS, note=note)
+
+
+def _with_recipe(comparison: Comparison, reading: Reading) -> Comparison:
+    """The comparison with what its updates were made of."""
+    tensors = [tensor for step in reading.steps for tensor in step.tensors.values()]
+    shares = [share.value for tensor in tensors for share in tensor.shares if share]
     return dataclasses.replace(
         comparison,
-        verdict=verdict,
-        note=note,
-        loss=deviation.loss,
-        shard=deviation.shard,
-        weights=math.nan if deviation.weights is None else deviation.weights,
-        followed_up_to=deviation.kink.step if deviation.kink and verdict == FOLLOWS_UP_TO else None,
-        oracle_losses=losses[record.first_step :],
+        updates=len(reading.steps),
+        least_share=min(shares, default=math.nan),
+        largest_share=max(shares, default=math.nan),
+        velocity=_surest([tensor.velocity for tensor in tensors]),
+        decay=_surest([tensor.decay for tensor in tensors]),
+        residual=max(tensor.declared for tensor in tensors),
+        rounding=max((tensor.declared / tensor.floor for tensor in tensors if tensor.floor), default=math.nan),
+        loss=max((loss_deviation(*pair) for step in reading.steps for pair in step.losses), default=math.nan),
     )
 
 
-def _deviation(record: Record, folder: Path, oracle_of: _OracleOf) -> tuple[Deviation, np.ndarray]:
-    """How far the record is from its oracle, and the oracle's losses. Raises UserError where it can't be compared."""
-    task = record.task
-    _check(record, maths_of(task))
-    if record.exchange:
-        trajectory = oracle_of(_oracle_key(record))
-        return deviation.deviation(record, task, folder, trajectory), np.array(trajectory.losses)
-    if record.examples_per_step % record.world_size:
-        raise UserError(
-            f"Its {record.examples_per_step} rows per step don't divide by its {record.world_size} workers."
-        )
-    if record.alone not in Alone.__members__:
-        raise UserError(f"It names an oracle that this program doesn't know ({record.alone}): use the one that ran it.")
-    alone = oracle_of(_oracle_key(record))
-    return deviation.deviation_alone(record, task, folder, alone), np.array(alone.losses)
+def _surest(coefficients: Sequence[Coefficient | None]) -> float:
+    known = [each for each in coefficients if each]
+    return min(known, key=lambda each: each.uncertainty).value if known else math.nan
 
 
 def _check(record: Record, maths: Task) -> None:
@@ -270,44 +287,31 @@ def _check(record: Record, maths: Task) -> None:
         raise UserError("The rows of this launch aren't those of the data set on this machine.")
 
 
-def _verdict(record: Record, deviation: Deviation) -> tuple[str, str]:
-    """The verdict on a launch that was compared, and the note on it."""
-    if record.other_maths:
-        return OTHER_MATHS, _miscounted(deviation)
-    if deviation.follows:
-        if not record.exchange and deviation.weights is None:
-            return FOLLOWS, "by losses, shards and rows alone, since no weights were kept"
-        changed = ", ".join(f"{piece.steps} steps of {piece.global_batch} rows" for piece in record.earlier_pieces)
-        return FOLLOWS, f"its workers changed after {changed}" if changed else ""
-    kink = deviation.kink
-    if kink is None or not deviation.follows_up_to_the_kink:
-        return DEVIATES, _explanation(record, deviation)
-    place = f"a kink at step {kink.step}, layer {kink.layer}, unit {kink.unit}, {kink.distance:.0e} from zero"
-    if kink.step < record.first_step:
-        return NOT_COMPARED, f"it goes on after {place}, from where the oracle may part from float32"
-    return FOLLOWS_UP_TO, f"left after {place}"
+def _loss_deviations(record: Record, trajectory: Trajectory) -> np.ndarray:
+    """The largest deviation of a loss in each step, of the whole batch or of a shard, (steps,)."""
+    own = np.array(record.shard_losses, np.float64)
+    expected = trajectory.shard_losses(record.shards)[:, record.first_step :]
+    of_shards = np.vectorize(loss_deviation)(own, np.broadcast_to(expected, own.shape))
+    return np.max(of_shards, axis=0)
 
 
-def _miscounted(deviation: Deviation) -> str:
-    if deviation.examples == deviation.expected_examples:
-        return ""
-    return f"{deviation.examples:,} rows counted, {deviation.expected_examples:,} expected"
+def _miscounted(record: Record) -> Iterator[str]:
+    expected, examples = (
+        record.examples_per_step * (record.task.steps - record.first_step),
+        sum(record.examples_by_rank),
+    )
+    if examples != expected:
+        yield f"{examples:,} rows counted, {expected:,} expected."
 
 
-def _explanation(record: Record, deviation: Deviation) -> str:
-    """Why the launch deviates."""
-    reasons = [_miscounted(deviation)] if _miscounted(deviation) else []
-    steps = record.task.steps - record.first_step
-    lengths = {len(losses) for losses in (record.losses, *record.shard_losses)}
+def _missing(record: Record) -> Iterator[str]:
+    """What of the losses and the count of rows isn't as it should be, in sentences."""
+    yield from _miscounted(record)
+    steps, lengths = record.task.steps - record.first_step, {len(losses) for losses in record.shard_losses} or {0}
     if lengths != {steps} or len(record.shard_losses) < record.shards:
-        reasons.append(
-            f"losses of {steps} steps and {record.shards} shards are needed, and there are {min(lengths)} of "
-            f"{len(record.shard_losses)}"
+        yield (
+            f"Losses of {steps} steps and {record.shards} shards are needed, and there are {min(lengths)} of "
+            f"{len(record.shard_losses)}."
         )
-    elif deviation.left_at is not None and deviation.loss > oracle.LOSS_TOLERANCE:
-        reasons.append(f"losses leave the tolerance at step {deviation.left_at}")
-    elif deviation.left_at is not None:
-        reasons.append("a shard's losses leave the tolerance: they were taken of other rows than the shard's")
-    if deviation.left_at is not None and deviation.kink and deviation.kink.step < deviation.left_at:
-        reasons.append(f"by more than the kink at step {deviation.kink.step} explains")
-    return "; ".join(reasons) or "final weights outside the tolerance"
+    elif missing := [step for losses in record.shard_losses for step, loss in enumerate(losses) if loss is None]:
+        yield f"The loss of step {record.first_step + min(missing)} isn't finite."

@@ -11,7 +11,6 @@ from typing import TypeVar, get_type_hints
 import msgspec
 
 from common.contract.task import Task
-from common.declarations.sweep import Sweep
 from common.errors import UserError, print_note
 from common.files import write_atomically
 from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Versioned
@@ -21,11 +20,11 @@ Kind = TypeVar("Kind", bound=Versioned)
 _REMEDY = "delete it and run its launch again"
 _MOST_LETTERS = 300
 
-_RENAMED = {"workers": "world_size", "threads": "threads_per_worker"}
-"""Names that only training's records had before."""
+EARLIER_VERSION = 3
+"""The schema version before, which is read as well."""
 
-_ESSENTIAL = {"preset", "dimensions", "batch", "steps", "window_steps", "checkpoint_steps", "seed"}
-"""Options that every task had; one that was added later is at its default in an older record."""
+GONE = {"alone", "replica_checkpoints"}
+"""Fields of records of that version: they told what launches without exchange computed, which now the evidence does."""
 
 
 def write_record(path: Path, record: Versioned) -> None:
@@ -55,7 +54,7 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
     if "schema_version" not in values:
         raise UserError(f"{path} never was a record of this program: move it out of the folder.")
     version = values["schema_version"]
-    if type(version) is not int or version not in (SCHEMA_VERSION, kind.earlier_version):
+    if type(version) is not int or version not in (SCHEMA_VERSION, EARLIER_VERSION):
         which = _one_line(str(version)) if type(version) is int else "that isn't a number"
         raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
@@ -143,18 +142,8 @@ def _path(shape: type, value: object) -> object:
 
 
 def _lifted(values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a record of the schema version before, which is 2 for training and 1 for all else, as now.
-
-    An empty object stood for what there wasn't, and only records of training named their workers and threads as now.
-    """
-    fields = {_RENAMED.get(name, name): value for name, value in values.items() if value != {}}
+    """The values of a record of the schema version before, as now. Options that a task lacked are at their defaults."""
+    fields = {name: value for name, value in values.items() if name not in GONE}
     if isinstance(task := fields.get("task"), dict):
-        defaults: dict[str, object] = msgspec.to_builtins(Task(), enc_hook=str)
-        fields["task"] = {name: value for name, value in defaults.items() if name not in _ESSENTIAL} | task
-    if "library" in fields:
-        # A record of messages that couldn't be traced had none.
-        fields.setdefault("sweep", to_json(Sweep()))
-    asked = fields.get("sweep", fields.get("products"))
-    if isinstance(asked, dict):
-        fields.setdefault("threads_per_worker", asked.get("threads"))
+        fields["task"] = {**msgspec.to_builtins(Task(), enc_hook=str), **task}
     return fields | {"schema_version": SCHEMA_VERSION}

@@ -1,11 +1,11 @@
 """What every record of a launch begins with, whatever was measured: how it ended, where it ran, and with what."""
 
 import sys
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 PRESENTATION = ("colors", "title", "distributed_by", "formula", "formula_source")
 """Fields for reports alone, which older records hold; a session keeps them once (`common.records.presentation`)."""
@@ -117,17 +117,12 @@ class Allocated(Part, frozen=True, kw_only=True):
 class Versioned(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a file holds. Every field is one key of its JSON."""
 
-    earlier_version: ClassVar[int | None] = None
-    """The schema version before SCHEMA_VERSION that is read as well; None: there is none."""
-
     schema_version: int = SCHEMA_VERSION
     """Raised when a field goes or changes its meaning; one that is added has a default, which older files get."""
 
 
 class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     """The fields that all records share. The key `payload` names the kind of the rest."""
-
-    earlier_version: ClassVar[int] = 1
 
     family: str = ""
     """What the program's folder calls itself in prose."""

@@ -22,7 +22,7 @@ with fewer; or the fault, such as a slow worker, ends nothing."""
 _DASH = "\N{EN DASH}"
 
 OTHER = "trained something else"
-"""The verdict on a launch that went on and doesn't follow the oracle."""
+"""What became of a launch that went on and doesn't follow the oracle."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,22 @@ class Suffered:
     """That of the certificate; empty where it ended for good."""
 
     @property
+    def has_recovered(self) -> bool:
+        """Whether it came to its end, and trained what it should."""
+        return self.record.status == "ok" and self.verdict != certificate.DEVIATES
+
+    @property
     def goodput(self) -> float:
-        """Steps of the training that were done, per second of the whole launch; 0 where it ended for good."""
-        return self.record.task.steps / self.account.total_seconds if self.record.status == "ok" else 0.0
+        """Steps of the training that were done, per second of the whole launch; 0 where it didn't recover."""
+        return self.record.task.steps / self.account.total_seconds if self.has_recovered else 0.0
 
     @property
     def became(self) -> str:
         """What became of it, in a few words."""
         if self.record.status != "ok":
             return ENDED
+        if not self.has_recovered:
+            return OTHER
         if len(self.account.attempts) > 1:
             return AGAIN
         if self.record.task.workers and self.record.world_size < self.record.task.workers:
@@ -76,7 +83,7 @@ class Row:
     goodput: Interval | None
     """Over that of the undisturbed launch in the same round; None where no round has both."""
     verdicts: Mapping[str, int]
-    """Of those that went on."""
+    """The certificate's, on those that came to their end."""
 
 
 def suffered(folder: Path, records: Mapping[str, Record]) -> list[Suffered]:
@@ -99,7 +106,7 @@ def rows(found: Sequence[Suffered]) -> list[Row]:
     undisturbed = {
         (each.record.strategy, each.account.repetition): each.goodput
         for each in found
-        if not each.account.fault and each.record.status == "ok"
+        if not each.account.fault and each.has_recovered
     }
     groups: dict[tuple[str, str, int], list[Suffered]] = {}
     for each in found:
@@ -162,7 +169,7 @@ def _row(key: tuple[str, str, int], own: Sequence[Suffered], undisturbed: Mappin
         for each in own
         if (pair := (each.record.strategy, each.account.repetition)) in undisturbed
     ]
-    gone_on = [each for each in own if each.record.status == "ok"]
+    recovered = [each for each in own if each.has_recovered]
     messages = Counter(each.account.message for each in own if each.account.message)
     return Row(
         strategy=strategy,
@@ -174,10 +181,10 @@ def _row(key: tuple[str, str, int], own: Sequence[Suffered], undisturbed: Mappin
         detection_seconds=_interval([each.account.detection_seconds for each in own]),
         noticed_by=Counter(each.account.noticed_by for each in own if each.account.noticed_by),
         message=messages.most_common(1)[0][0] if messages else "",
-        next_step_seconds=_interval([each.account.next_step_seconds for each in gone_on]),
-        steps_again=_interval([each.account.steps_again for each in gone_on]),
+        next_step_seconds=_interval([each.account.next_step_seconds for each in recovered]),
+        steps_again=_interval([each.account.steps_again for each in recovered]),
         goodput=_interval(shares),
-        verdicts=Counter(OTHER if each.verdict == certificate.DEVIATES else each.verdict for each in gone_on),
+        verdicts=Counter(each.verdict for each in own if each.verdict),
     )
 
 

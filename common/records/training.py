@@ -4,8 +4,9 @@ A few fields are derived, as their documentation says; of each window core_secon
 clock_megahertz are means.
 """
 
-from typing import ClassVar, Literal
+from typing import Literal
 
+from common.contract.reading import Reading
 from common.contract.rows import Piece
 from common.contract.task import Task
 from common.declarations.strategy import name_of
@@ -107,8 +108,6 @@ class Phase(Part, frozen=True, kw_only=True):
 class Record(Header, frozen=True, kw_only=True, tag="training"):
     """What one launch measured, or why it measured nothing."""
 
-    earlier_version: ClassVar[int] = 2
-
     strategy: str
     """Name of the strategy, as its declaration has it."""
     label: str = ""
@@ -125,8 +124,8 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     """By relation, such as `convenience of`, the name of another strategy."""
     synchronous: bool
     """Whether every step sees every worker's gradients, so that the oracle is followed step by step."""
-    alone: str = ""
-    """The name of the `Alone` that it computes without exchange; empty: no oracle computes it."""
+    recipe: str = ""
+    """The name of the `Recipe` that its updates are to have; empty where none is declared."""
     other_maths: list[str] = []
     """Names of the options by which it computes something else than the oracle on purpose."""
     formula_bytes_per_step: Amount | None = None
@@ -196,10 +195,13 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     """How often a worker was lost and came back while the run went on."""
     phases: list[Phase] = []
     """The framework's own account of its exchange, where it was asked for one."""
+    evidence_sha256: str = ""
+    """SHA-256 of the file beside the record with the states before and after some steps; empty where there is none, or
+    none any more."""
+    reading: Reading | None = None
+    """What whoever started the launch read from that file, which may be gone since."""
     checkpoint: str | None = None
     """Name of the file with the final weights, in the record's folder or as a path."""
-    replica_checkpoints: list[str] = []
-    """Names of the files beside it with the weights of all other replicas, where the workers exchanged nothing."""
 
     @property
     def name(self) -> str:

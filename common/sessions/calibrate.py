@@ -25,7 +25,7 @@ from common.launching import supervision
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.measurement import machine
-from common.records import manifest, metrics
+from common.records import certificate, manifest, metrics
 from common.records.files import read_record
 from common.records.training import Record
 from common.sessions import calibration
@@ -72,6 +72,9 @@ class Rates(Schedule[Placed[PlannedLaunch], Record]):
                 f"{record.status} ({str(record.reason).rstrip('.')}; log: {log}): mend that, start it again, and it "
                 "goes on there."
             )
+        [compared] = certificate.compare({launch.launch.name: record}, self._folder / launch.folder)
+        if compared.verdict == certificate.DEVIATES:
+            raise UserError(f"{launch.launch.name} trained something else ({compared.note}): mend that first.")
         self.rates[launch.folder].append(metrics.throughput(record).samples_per_second)
 
 

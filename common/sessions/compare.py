@@ -44,7 +44,7 @@ from common.records.training import Record
 from common.sessions import calibration, ceilings, placement, regression, submission
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
-from common.sessions.comparison_scope import Scope, certificates, certified_presets, kink_free_seeds, plan_table, worlds
+from common.sessions.comparison_scope import Scope, certificates, plan_table, worlds
 from common.sessions.other_checkout import Against, find, other_checkout
 from common.sessions.session import Options, Output, Session, Stage, begin, console_for, counted, in_words, report
 
@@ -110,16 +110,15 @@ def main() -> None:
 
 def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path | None) -> list[Stage[Any]]:
     """Make the launches that the folder still lacks; those of rounds with the other `checkout` as well, if any."""
-    seeds = kink_free_seeds(scope)
 
     def prepare(launches: Sequence[PlannedLaunch]) -> None:
         # The report needs them, and the first time they take long: the schedule has to know it.
         names = {launch.strategy.name for launch in launches}
         of_names = [(strategy, size) for strategy, size in worlds(scope) if strategy.name in names]
-        certified = [launch for world in of_names for launch in certificates(scope, *world, seeds)]
+        certified = [launch for world in of_names for launch in certificates(scope, *world)]
         compute_oracles([*launches, *certified])
 
-    schedule = ComparisonSchedule(scope, random.Random(session.order_seed), seeds, ceilings.planned(scope), prepare)
+    schedule = ComparisonSchedule(scope, random.Random(session.order_seed), ceilings.planned(scope), prepare)
 
     def make(launch: PlannedLaunch | PlannedProbe, folder: Path) -> Record | Ceiling:
         if not isinstance(launch, PlannedLaunch):
@@ -204,15 +203,14 @@ def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
     """Compute, and keep for later, every oracle that the report on these launches will need and can have here."""
     for launch in launches:
         strategy, task = launch.strategy, launch.task
-        is_synchronous = strategy.is_synchronous(launch.options) or launch.workers == 1
+        is_asynchronous = not strategy.is_synchronous(launch.options) and launch.workers > 1
+        # What is asynchronous is told by its final weights alone; else a network without ReLUs follows the trajectory.
+        if not has_exchange(launch.options) or (not task.checkpoint if is_asynchronous else task.activation == "relu"):
+            continue
         # Without data, or with a batch that doesn't divide, there is no launch to compare either.
         with contextlib.suppress(UserError):
-            share = share_of(task, strategy.work, strategy.is_synchronous(launch.options), 0, launch.workers)
-            maths, with_state = maths_of(task), bool(task.checkpoint)
-            if has_exchange(launch.options) and (is_synchronous or with_state):
-                oracle_cache.of_batch(maths, share.global_batch, task.steps, with_state=with_state)
-            elif not has_exchange(launch.options) and (alone := strategy.alone):
-                oracle_cache.of_workers_alone(maths, share.global_batch, task.steps, launch.workers, alone, with_state)
+            share = share_of(task, strategy.work, not is_asynchronous, 0, launch.workers)
+            oracle_cache.of_batch(maths_of(task), share.global_batch, task.steps, with_state=is_asynchronous)
 
 
 def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
@@ -220,7 +218,7 @@ def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
 
     With another commit, `rev`, its launches are among them.
     """
-    schedule = ComparisonSchedule(scope, random.Random(0), dict.fromkeys(certified_presets(scope), 0))
+    schedule = ComparisonSchedule(scope, random.Random(0))
     places = {name: place for place, name in enumerate(catalogue.strategies())}
     stages, counts = dict[str, int](), Counter[tuple[int, int, *tuple[str, ...]]]()
     while (stage := schedule.next_stage()) and stage.title != MORE:

@@ -10,7 +10,7 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,16 +109,15 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         self,
         scope: Scope,
         order: random.Random,
-        seeds: Mapping[str, int],
         probes: Sequence[PlannedProbe] = (),
         prepare: Callable[[Sequence[PlannedLaunch]], None] = lambda launches: None,
     ) -> None:
-        """`seeds` are those without a kink, by preset. `prepare` is called with the launches of the first round.
+        """`prepare` is called with the launches of the first round.
 
         What that takes, such as computing their oracles, counts.
         """
         super().__init__(self._decide())
-        self._scope, self._order, self._seeds = scope, order, seeds
+        self._scope, self._order = scope, order
         self._worlds, self._main_worlds = worlds(scope), main_worlds(scope)
         # The baselines, which every speed-up needs, then the others in declared order.
         strategies = dict.fromkeys(strategy for strategy, _ in self._worlds if strategy.name in self._main_worlds)
@@ -157,7 +156,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         if limit_seconds is None:
             for repetition in range(1, self._scope.rounds + 1):
                 self._round_number = repetition
-                yield whole_round(self._scope, repetition, self._order, self._seeds)
+                yield whole_round(self._scope, repetition, self._order)
                 if repetition == 1:
                     yield from self._probed(math.inf)
             return
@@ -215,7 +214,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         for strategy in self._strategies:
             if strategy.name in self.durations.failed or (strategy.name in self.left_out and repetition > 2):
                 continue
-            certified = certificates(self._scope, strategy, self._main_worlds[strategy.name], self._seeds)
+            certified = certificates(self._scope, strategy, self._main_worlds[strategy.name])
             launches = self._main(strategy, repetition)
             cost = rounds * self.durations.expected(launches) + self.durations.expected(certified)
             needed += cost
@@ -236,7 +235,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
             launch
             for strategy, size in self._worlds
             if strategy.name in names and size == self._main_worlds[strategy.name]
-            for launch in certificates(self._scope, strategy, size, self._seeds)
+            for launch in certificates(self._scope, strategy, size)
         ]
         for launch in self._shuffled(launches):
             if self._fits([launch]):
@@ -252,7 +251,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
             for strategy, size in sorted(of_title, key=lambda world: world[1][:2]):
                 wanted = strategy.name in names or strategy.name not in main
                 launches = throughput(self._scope, strategy, size, repetition, with_t_comp=False)
-                launches += certificates(self._scope, strategy, size, self._seeds)
+                launches += certificates(self._scope, strategy, size)
                 if wanted and strategy.name not in self.durations.failed and self._fits(launches):
                     yield Stage(title, title, launches)
 

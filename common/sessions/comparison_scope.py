@@ -11,7 +11,6 @@ from typing import Any, Literal
 import pandas
 import tyro
 
-from common.contract import oracle
 from common.contract.dataset import preset_task
 from common.contract.mlp import parameter_bytes
 from common.contract.task import Task
@@ -89,16 +88,16 @@ class Scope:
         return self.repetitions or _FULL_REPETITIONS
 
 
-def whole_round(scope: Scope, repetition: int, order: random.Random, seeds: Mapping[str, int]) -> Stage[PlannedLaunch]:
+def whole_round(scope: Scope, repetition: int, order: random.Random) -> Stage[PlannedLaunch]:
     """A round of everything, shuffled across frameworks; the first one holds the certificates as well.
 
     Rounds make blocks: a round has every launch that tells the speed once, so a machine that slows down slows all of
-    them. `seeds` are the seeds without a kink, by preset, that the certificates train with.
+    them.
     """
     launches, main = list[PlannedLaunch](), main_worlds(scope)
     for strategy, size in worlds(scope):
         if repetition == 1:
-            launches += certificates(scope, strategy, size, seeds)
+            launches += certificates(scope, strategy, size)
         with_t_comp = scope.profile == "full" or size.hosts > 1 or size == main.get(strategy.name)
         launches += throughput(scope, strategy, size, repetition, with_t_comp)
     order.shuffle(launches)
@@ -109,12 +108,6 @@ def certified_presets(scope: Scope) -> tuple[str, ...]:
     """Presets on which every strategy is held against the oracle."""
     mnist = dict.fromkeys(preset_task(name).preset for name in scope.preset if name.startswith("mnist"))
     return (*(mnist or ("digits",)), *(("pathway",) if scope.profile == "full" else ()))
-
-
-def kink_free_seeds(scope: Scope) -> dict[str, int]:
-    """The certificate's seed for each of its presets; takes a second or two of NumPy."""
-    tasks = {preset: certificate_task(preset, 1, 0) for preset in certified_presets(scope)}
-    return {preset: oracle.certificate_task(task, [task.batch]).seed for preset, task in tasks.items()}
 
 
 def plan_table(stages: Iterable[Stage[Any]], order_seed: int, margin: float) -> pandas.DataFrame:
@@ -253,7 +246,7 @@ def throughput(
     return launches
 
 
-def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: Mapping[str, int]) -> list[PlannedLaunch]:
+def certificates(scope: Scope, strategy: Strategy, size: Size) -> list[PlannedLaunch]:
     """The launches that hold a world of this size against the oracle, on every preset of the profile.
 
     One for each variant; for a strategy that is asynchronous by default, a synchronous one and one as it is. What is
@@ -265,7 +258,7 @@ def certificates(scope: Scope, strategy: Strategy, size: Size, seeds: Mapping[st
     hosts, link = size.hosts if scope.spread else None, size.bandwidth_bits_per_second
     largest = max((count for count in counts if count <= limits.usable_cores()), default=counts[0])
     for preset in certified_presets(scope):
-        task = certificate_task(preset, size.workers, seeds[preset])
+        task = certificate_task(preset, size.workers)
         certified = [(task, options) for options in variants]
         if not strategy.is_synchronous(variants[0]):
             certified = [(task, strategy.options(**strategy.synchronous_with))]
@@ -287,13 +280,12 @@ def _variants(scope: Scope, strategy: Strategy, size: Size) -> list[Options]:
     return [strategy.options(), *(strategy.options(**values) for values in variants)]
 
 
-def certificate_task(preset: str, workers: int, seed: int) -> Task:
-    """What a certificate trains: long enough to tell one step's fault, with its weights and their way kept."""
+def certificate_task(preset: str, workers: int) -> Task:
+    """What a certificate trains: long enough to tell how accurate it gets, with its weights and their way kept."""
     return dataclasses.replace(
         preset_task(preset),
         scaling="strong",
         workers=workers,
-        seed=seed,
         steps=120 if preset == "pathway" else 300,
         checkpoint_steps=25,
         deadline_seconds=180.0,

@@ -33,7 +33,7 @@ from common.launching.hosts import slurm
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import PlannedLaunch, PlannedSweep
 from common.launching.supervision import HERE, Allocation
-from common.records import manifest, metrics
+from common.records import certificate, manifest, metrics
 from common.records.collectives import CollectivesRecord, Replayed
 from common.records.files import read_record, read_records, record_paths, write_record
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
@@ -267,7 +267,7 @@ def _seconds_per_step(scope: Scope, strategy: Strategy, repetition: int, folder:
         if launch.strategy.name in (strategy.base, strategy.name):
             record = read_record(folder / f"{launch.name}.json", Record)
             of_strategy = "step" if has_exchange(launch.options) else "t_comp"
-            if record.status == "ok":
+            if record.status == "ok" and certificate.trusted({launch.name: record}, folder):
                 kind = of_strategy if launch.strategy is strategy else "base"
                 seconds[kind] = metrics.throughput(record).seconds_per_step
     return seconds

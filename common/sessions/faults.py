@@ -35,8 +35,8 @@ from common.records.files import read_record, read_records, write_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.recovery_rows import COLUMNS, Row, cells, rows, suffered
 from common.records.training import Record
-from common.sessions import comparison_scope, placement
-from common.sessions.comparison_scope import certificate_task, kink_free_seeds
+from common.sessions import placement
+from common.sessions.comparison_scope import certificate_task
 from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
 
 _STEP = 160
@@ -131,7 +131,7 @@ def main() -> None:
     scope = dataclasses.replace(arguments.scope, spread=spread)
     make = partial(make_on, dataclasses.replace(hosts, shares_disk=True) if hosts else HERE)
     if output.plan:
-        launches = [*round_of(scope, certificate_task("digits", scope.workers, seed=0), 1)]
+        launches = [*round_of(scope, certificate_task("digits", scope.workers), 1)]
         table = Table("launch of a round", "fault", "started again", "own way")
         for each in launches:
             table.add_row(each.strategy.name, each.task.inject or "", str(each.task.restarts), label(each.options))
@@ -211,9 +211,8 @@ def print_rows(console: Console, found: list[Row]) -> None:
 
 def task_of(scope: Scope) -> Task:
     """What every launch trains: a certificate's task in shorter windows, with a checkpoint every 50 steps."""
-    [seed] = kink_free_seeds(comparison_scope.Scope()).values()
     return dataclasses.replace(
-        certificate_task("digits", scope.workers, seed),
+        certificate_task("digits", scope.workers),
         warmup_steps=10,
         window_steps=10,
         checkpoint_steps=50,

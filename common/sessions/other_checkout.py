@@ -16,6 +16,7 @@ from common.declarations.catalogue import families
 from common.errors import UserError
 from common.files import write_atomically
 from common.paths import ROOT
+from common.records.files import EARLIER_VERSION, GONE
 from common.records.header import SCHEMA_VERSION
 from common.records.training import Record
 
@@ -149,13 +150,13 @@ def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
             fields |= {ast.unparse(each.target) for each in annotated if "ClassVar" not in ast.unparse(each.annotation)}
     if version is None:
         raise UserError(f"{rev} has no records that could be compared: {later}.")
-    if version not in (Record.earlier_version, SCHEMA_VERSION):
+    if version not in (EARLIER_VERSION, SCHEMA_VERSION):
         remedy = other_way if version > SCHEMA_VERSION else later
         raise UserError(
             f"{rev} writes records of schema version {version}, this checkout of {SCHEMA_VERSION}, which can't be "
             f"compared: {remedy}."
         )
-    if unknown := fields - {*Record.__struct_fields__}:
+    if unknown := fields - {*Record.__struct_fields__} - GONE:
         raise UserError(f"{rev} records {', '.join(sorted(unknown))}, which this checkout doesn't know: {other_way}.")
 
 

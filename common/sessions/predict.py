@@ -40,6 +40,7 @@ from common.prediction import forecast, model, scores
 from common.prediction.measured import Configuration, Measured, crowding_of, measured
 from common.prediction.messages import Wire
 from common.records import manifest
+from common.records.certificate import trusted
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.prediction import Predictions, Scores, predictions_path
@@ -179,7 +180,7 @@ def _predict(console: Console, arguments: Arguments) -> None:
     folders = [_newest(results, kinds) or _made(results, session, kinds) for session, kinds in _SOURCES.items()]
     records = read_records(folders[0], Record)
     _refuse_others(records.values(), folders[0])
-    measurements = measured(records.values(), read_records(folders[1], CollectivesRecord).values())
+    measurements = measured(trusted(records, folders[0]).values(), read_records(folders[1], CollectivesRecord).values())
     strategies = model.fit(measurements).strategies
     missing = [name for name in scope.strategies if name not in strategies]
     if missing:
@@ -352,13 +353,14 @@ def _read(path: Path) -> Record | CollectivesRecord:
 
 def _fitted_records(folder: Path) -> Measured:
     """What the models of a verification are fitted to, which lies in its folder before anything that is held out."""
-    return measured(read_records(folder, Record).values(), read_records(folder / SWEEPS, CollectivesRecord).values())
+    records = trusted(read_records(folder, Record), folder)
+    return measured(records.values(), read_records(folder / SWEEPS, CollectivesRecord).values())
 
 
 def _scored(folder: Path) -> Predictions:
     """The predictions with what was measured of each, and how well they did."""
     kept = read_record(predictions_path(folder), Predictions)
-    launched = measured(read_records(folder / HELD, Record).values(), ()).steps
+    launched = measured(trusted(read_records(folder / HELD, Record), folder / HELD).values(), ()).steps
     held = [
         structs.replace(each, measured_seconds=[*launched.get(forecast.configuration_of(each), ())])
         for each in kept.predicted

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from common.contract.oracle import LOSS_TOLERANCE
+from common.contract.mistakes import LOSS_TOLERANCE
 from common.records.certificate import Comparison
 from reports import blocks
 from reports.charts import layout, style, svg
@@ -73,7 +73,7 @@ def _draw_run(left: Axes, right: Axes, comparison: Comparison, look: style.Style
         "workers": comparison.workers,
         "launch": comparison.launch,
         "largest deviation of a loss": blocks.tiny(comparison.loss),
-        "deviation of the weights": blocks.tiny(comparison.weights),
+        "largest residual of an update": blocks.tiny(comparison.residual),
         "verdict": comparison.verdict,
     }
     for axes, values in ((left, [shown[start] for start in starts]), (right, worst)):

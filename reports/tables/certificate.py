@@ -8,32 +8,43 @@ import numpy as np
 import pandas as pd
 
 from common.contract import oracle
-from common.contract.oracle import LOSS_FLOOR
+from common.contract.mistakes import LOSS_FLOOR
 from common.contract.task import maths_of
 from common.errors import UserError
-from common.records import certificate, deviation
+from common.records import certificate
 from common.records.certificate import (
     ASYNCHRONOUS,
     DEVIATES,
     FOLLOWS,
-    FOLLOWS_UP_TO,
     NOT_COMPARED,
     OTHER_MATHS,
     Comparison,
     trajectory_of,
-    with_weights_found,
 )
 from common.records.training import Record
 from reports.tables import columns
 from reports.tables.results import Results
 
-GRAVEST_FIRST = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS_UP_TO, FOLLOWS)
+GRAVEST_FIRST = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS)
 """The verdicts on launches; of several the first is the configuration's."""
 
-_SUMMARY = (
-    *("preset", "global_batch", "seed", "strategy", "workers", "exchange", "maths", "n", "loss", "shard", "weights"),
-    *("examples", "expected", "other_maths", "verdict", "followed_up_to", "note"),
-)
+_KEYS = ["preset", "global_batch", "seed", "strategy", "workers", "exchange", "maths"]
+
+_SUMMARY = {
+    "n": ("launch", "count"),
+    "updates": ("updates", "sum"),
+    "least_share": ("least_share", "min"),
+    "largest_share": ("largest_share", "max"),
+    "velocity": ("velocity", "median"),
+    "decay": ("decay", "median"),
+    "residual": ("residual", "max"),
+    "rounding": ("rounding", "max"),
+    "loss": ("loss", "max"),
+    "other_maths": ("other_maths", "first"),
+    "verdict": ("verdict", lambda found: min(found, key=GRAVEST_FIRST.index)),
+    "note": ("note", lambda notes: "; ".join(dict.fromkeys(filter(None, notes)))),
+}
+"""The columns of a configuration, and of which of its launches' each is made how."""
 
 
 def compare(results: Results) -> list[Comparison]:
@@ -47,29 +58,13 @@ def deviations(comparisons: Sequence[Comparison]) -> pd.DataFrame:
 
 
 def summary(comparisons: Sequence[Comparison]) -> pd.DataFrame:
-    """One row per strategy, workers, exchange, global batch and maths: largest deviations over n, and the verdict.
+    """One row per strategy, workers, exchange, global batch and maths: what its updates were made of, and the verdict.
 
     A single launch that deviates makes the verdict `deviates`. Other maths, whose names say so, have rows of their own.
     """
-    keys, rows = ["preset", "global_batch", "seed", "strategy", "workers", "exchange", "maths"], []
-    for key, group in deviations(comparisons).groupby(keys):
-        verdicts = set(group["verdict"])
-        miscounted = group[group["examples"] != group["expected_examples"]]
-        counted = miscounted.iloc[0] if len(miscounted) else group.iloc[0]
-        numbers = {
-            "n": len(group),
-            "loss": group["loss"].max(),
-            "shard": group["shard"].max(),
-            "weights": group["weights"].max(),
-            "examples": counted["examples"],
-            "expected": counted["expected_examples"],
-            "other_maths": counted["other_maths"],
-            "verdict": next(verdict for verdict in GRAVEST_FIRST if verdict in verdicts),
-            "followed_up_to": group["followed_up_to"].min(),
-            "note": "; ".join(dict.fromkeys(note for note in group["note"] if note)),
-        }
-        rows.append(dict(zip(keys, key, strict=True)) | numbers)
-    return pd.DataFrame(rows, columns=_SUMMARY)
+    if not comparisons:
+        return pd.DataFrame(columns=[*_KEYS, *_SUMMARY])
+    return deviations(comparisons).groupby(_KEYS, as_index=False).agg(**_SUMMARY)
 
 
 def asynchronous(results: Results) -> pd.DataFrame:
@@ -90,13 +85,6 @@ def asynchronous(results: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=names)
 
 
-def verdict_in_words(row: dict[str, object]) -> str:
-    """The verdict of a row of `summary`, with the step up to which it follows where a kink ends that."""
-    if row["verdict"] == FOLLOWS_UP_TO:
-        return f"follows up to step {row['followed_up_to']:.0f}"
-    return str(row["verdict"])
-
-
 def step_deviations(comparison: Comparison) -> np.ndarray:
     """Relative deviation of each loss from the oracle's of the same step; NaN where a loss isn't finite."""
     steps = min(len(comparison.losses), len(comparison.oracle_losses))
@@ -115,8 +103,8 @@ def _asynchronous(record: Record, folder: Path) -> dict[str, object]:
         "largest_staleness": max(record.staleness, default=math.nan),
     }
     try:
-        weights = deviation.final_weights(with_weights_found(record, folder), folder)
-        trajectory = trajectory_of(record)
+        weights = certificate.final_weights(record, folder)
+        trajectory = trajectory_of(record, with_state=True)
     except UserError as error:
         return row | {"note": str(error)}
     loss, oracle_loss = oracle.training_loss(maths, weights), oracle.training_loss(maths, trajectory.state)

@@ -88,7 +88,7 @@ def of_regime(material: Material, regime: str) -> list[Standing]:
     # Of several the gravest counts.
     verdicts.sort(key=lambda row: certificate.GRAVEST_FIRST.index(row["verdict"]), reverse=True)
     keys = ("preset", "global_batch", "strategy", "workers")
-    certificates = {tuple(row[key] for key in keys): certificate.verdict_in_words(row) for row in verdicts}
+    certificates = {tuple(row[key] for key in keys): str(row["verdict"]) for row in verdicts}
     rows = []
     for cell in cells.sort_values("samples_per_second", ascending=False).to_dict("records"):
         name, workers = cell["strategy"], int(cell["workers"])

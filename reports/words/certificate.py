@@ -6,23 +6,15 @@ from functools import partial
 
 import pandas as pd
 
-from common.contract.oracle import LOSS_BOUND, LOSS_FLOOR, LOSS_TOLERANCE, WEIGHT_TOLERANCE
-from common.records.certificate import (
-    ASYNCHRONOUS,
-    DEVIATES,
-    FOLLOWS,
-    FOLLOWS_UP_TO,
-    NOT_COMPARED,
-    OTHER_MATHS,
-    Comparison,
-)
+from common.contract.mistakes import LOSS_FLOOR, LOSS_TOLERANCE
+from common.records.certificate import ASYNCHRONOUS, DEVIATES, FOLLOWS, NOT_COMPARED, OTHER_MATHS, Comparison
 from reports import blocks
 from reports.charts import deviation, style
 from reports.tables import certificate
 from reports.tables.material import Material
 
-_COMPARED = (FOLLOWS, FOLLOWS_UP_TO, DEVIATES)
-"""The verdicts on settings that are held to an oracle."""
+_COMPARED = (FOLLOWS, DEVIATES)
+"""The verdicts on settings that are held to what they declare."""
 
 
 def sentence(summary: pd.DataFrame) -> str:
@@ -32,17 +24,14 @@ def sentence(summary: pd.DataFrame) -> str:
         return "No launch could be compared with the oracle."
     counts = rows["verdict"].value_counts()
     said = [f"{_following(rows)} follow the float64 oracle."]
-    if partly := int(counts.get(FOLLOWS_UP_TO, 0)):
-        them = "1 of them follows" if partly == 1 else f"{partly} of them follow"
-        said.append(f"{them} it up to a kink, from which float32 may leave it.")
     if deviating := _deviating(rows):
         said.append(f"Not the same maths: {deviating}.")
     other = rows[rows["verdict"] == OTHER_MATHS]
     if many := len(other):
         options = ", ".join(sorted({option for options in other["other_maths"] for option in options.split(", ")}))
         who, whose = ("1 setting computes", "its") if many == 1 else (f"{many} settings compute", "their")
-        largest = blocks.tiny(other["loss"].max())
-        said.append(f"{who} other maths on purpose ({options}); {whose} largest deviation is {largest}.")
+        largest = blocks.tiny(other["residual"].max())
+        said.append(f"{who} other maths on purpose ({options}); {whose} largest residual is {largest}.")
     several = "asynchronous with several workers, which has no oracle to follow"
     for verdict, phrase in ((ASYNCHRONOUS, several), (NOT_COMPARED, NOT_COMPARED)):
         if more := int(counts.get(verdict, 0)):
@@ -55,12 +44,12 @@ def without_exchange(summary: pd.DataFrame) -> str:
     rows = summary[~summary["exchange"].astype(bool)]
     if rows.empty:
         return ""
-    text = f"Without exchange {_following(rows)} follow their own oracles."
+    text = f"Without exchange {_following(rows)} follow their own recipes."
     if deviating := _deviating(rows):
         text += f" Not taken as T_comp, since it computes something else: {deviating}."
     others = int((~rows["verdict"].isin(_COMPARED)).sum())
     if others:
-        text += f" {others} more {'is' if others == 1 else 'are'} held to no oracle."
+        text += f" {others} more {'is' if others == 1 else 'are'} held to nothing."
     return text
 
 
@@ -77,18 +66,21 @@ def _deviating(rows: pd.DataFrame) -> str:
 
 
 def section(material: Material) -> list[blocks.Block]:
-    """Every launch beside its oracle: the curves, and the largest deviations with a verdict."""
+    """What every setting's updates were made of, with the verdict, and the losses on the oracle's trajectory."""
     verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
     parts = [
         blocks.text(
-            "A float64 NumPy run of the same rows is the oracle. A launch follows it if every row was computed on "
-            f"once, every loss is off by at most {blocks.tiny(LOSS_TOLERANCE)} of its value (of {LOSS_FLOOR:g} where "
-            "it is smaller), that of the global batch and that of every shard, and final weights that were kept are "
-            f"off by at most {blocks.tiny(WEIGHT_TOLERANCE)} of their norm. Float32 may take the other side of a ReLU "
-            f"whose input is almost zero: after the oracle's first such kink losses may be off by {100 * LOSS_BOUND:g} "
-            "%, and the verdict is \u201cfollows up to\u201d its step. Options that round or approximate on purpose "
-            f"(other maths) aren't held to this. {' '.join(filter(None, verdicts))}"
+            "The weights before and after a step tell what the update was made of: how often each worker's mean "
+            "gradient counted, the update before (velocity) and the weights (decay), all computed in float64 at the "
+            "launch's own weights. The residual is what the declared counts leave. A launch follows if each "
+            "of its updates that were read, one that it couldn't foresee among them, leaves no more than rounding in "
+            "float32 explains, every row was computed on once, and losses are off by at most "
+            f"{blocks.tiny(LOSS_TOLERANCE)} (of {LOSS_FLOOR:g} where they are smaller): of those steps beside the "
+            "float64 oracle at the same weights, and of all steps beside its own trajectory where the network has no "
+            "ReLU. Options that round or approximate on purpose (other maths) aren't held to this. "
+            f"{' '.join(filter(None, verdicts))}"
         ),
+        *_recipes(material.certificates),
     ]
     compared = [each for each in material.beside_oracle if each.exchange and len(each.oracle_losses)]
     groups: dict[tuple, list[Comparison]] = {}
@@ -115,28 +107,38 @@ def section(material: Material) -> list[blocks.Block]:
     return parts
 
 
-def deviations(material: Material) -> list[blocks.Block]:
-    """The largest deviation of every setting, with its verdict, and how well asynchronous launches trained."""
-    summary = material.certificates
-    asynchronous = _asynchronous_section(certificate.asynchronous(material.results))
+def asynchronous(material: Material) -> list[blocks.Block]:
+    """How well asynchronous launches trained."""
+    return _asynchronous_section(certificate.asynchronous(material.results))
+
+
+def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
+    """A row for each setting: what its updates were made of, and the verdict."""
     if summary.empty:
-        return asynchronous
-    columns = ["strategy", "workers", "preset", "global batch", "seed", "n", "largest loss deviation", "of a shard"]
-    columns += ["of weights", "rows counted / expected", "verdict"]
+        return []
+    names = ["strategy", "workers", "preset", "global batch", "n", "updates read", "workers' shares", "velocity"]
+    names += ["decay", "residual", "of rounding", "loss", "verdict"]
     rows, notes = [], {}
-    order = ["preset", "strategy", "workers", "global_batch", "seed"]
-    for row in summary.sort_values(order).to_dict("records"):
+    for row in summary.sort_values(["preset", "strategy", "workers", "global_batch", "seed"]).to_dict("records"):
+        shares = [_count(row[name]) for name in ("least_share", "largest_share")]
         rows.append(
             [
                 *[row["strategy"] + ("" if row["exchange"] else ", without exchange"), str(row["workers"])],
-                *[row["preset"], f"{row['global_batch']:,}", str(row["seed"]), str(row["n"])],
-                *(blocks.tiny(row[name]) for name in ("loss", "shard", "weights")),
-                f"{row['examples']:,} / {row['expected']:,}",
-                certificate.verdict_in_words(row) + _mark(row["note"], notes),
+                *[row["preset"], f"{row['global_batch']:,}", str(row["n"]), str(row["updates"])],
+                shares[0] if shares[0] == shares[1] else " to ".join(shares),
+                *(_count(row[name]) for name in ("velocity", "decay")),
+                blocks.tiny(row["residual"]),
+                blocks.DASH if math.isnan(row["rounding"]) else f"{row['rounding']:.2f}",
+                blocks.tiny(row["loss"]),
+                row["verdict"] + _mark(row["note"], notes),
             ]
         )
-    table = blocks.table(columns, rows, _in_words(notes), left=(0, 2, 10), warned=DEVIATES)
-    return [blocks.heading("Deviation from the oracle", level=2), table, *asynchronous]
+    return [blocks.table(names, rows, _in_words(notes), left=(0, 2, 12), warned=DEVIATES)]
+
+
+def _count(value: float) -> str:
+    """A coefficient to four decimals; a dash where it can't be told."""
+    return blocks.DASH if math.isnan(value) else f"{round(value, 4) + 0.0:.4f}"
 
 
 def _asynchronous_section(table: pd.DataFrame) -> list[blocks.Block]:
@@ -173,4 +175,4 @@ def _mark(note: str, notes: dict[str, int]) -> str:
 
 
 def _in_words(notes: Mapping[str, int]) -> list[str]:
-    return [f"({number}) {note}." for note, number in notes.items()]
+    return [f"({number}) {note.rstrip('.')}." for note, number in notes.items()]

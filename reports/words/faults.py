@@ -11,12 +11,12 @@ from reports import blocks
 
 def headline(rows: Sequence[Row]) -> blocks.Block:
     """Which strategy lost least, and whether all that went on computed the same."""
-    gone_on = [row for row in rows if row.goodput and set(row.became) != {ENDED}]
+    gone_on = [row for row in rows if row.goodput and set(row.became) - {ENDED, OTHER}]
     if not gone_on:
         return blocks.headline("No launch went on after its fault.")
     best = max(gone_on, key=lambda row: row.goodput.median if row.goodput else 0.0)
     assert best.goodput, "Those without were left out."
-    wrong = [row.strategy for row in rows if OTHER in row.verdicts]
+    wrong = [row.strategy for row in rows if OTHER in row.became]
     maths = (
         f"What went on of {blocks.some(wrong)} trained something else."
         if wrong
@@ -104,7 +104,7 @@ def method(rows: Sequence[Row]) -> list[blocks.Block]:
                 "Next step after: from the signal until a window of steps was ended that nobody had computed before "
                 "the signal, or that was computed from a checkpoint or a copy in memory. Steps again: those after "
                 "that, computed twice.",
-                "The maths then: losses and final weights of what went on, held to the float64 oracle from the step "
+                "The maths then: updates and losses of what went on, held to the float64 oracle from the step "
                 "on that it went on with, and its rows counted.",
             ]
         ),

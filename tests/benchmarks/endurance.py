@@ -35,7 +35,7 @@ from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate
-from common.records.deviation import final_weights
+from common.records.certificate import final_weights
 from common.records.files import read_record
 from common.records.recovery import Recovery, recovery_path
 from common.sessions import faults
@@ -108,7 +108,7 @@ def kill_worker(strategy: Strategy, task: Task, chance: random.Random, folder: P
         del os.environ[name]
     wrong += [f"it ended {record.status} ({record.reason})"] if record.status != "ok" else []
     [compared] = certificate.compare({planned.name: record}, folder) or [None]
-    wrong += [f"it {compared.verdict} ({compared.note})"] if compared and not compared.is_followed else []
+    wrong += [f"it {compared.verdict} ({compared.note})"] if compared and compared.verdict != certificate.FOLLOWS else []
     if workers == 1 and record.status == "ok":
         kept = final_weights(record, folder)
         others = weights_of(dataclasses.replace(planned, task=undisturbed))

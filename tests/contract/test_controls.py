@@ -4,6 +4,7 @@ import pytest
 
 from common.declarations.catalogue import strategies
 from common.paths import ROOT
+from common.records.certificate import DEVIATES, FOLLOWS
 from common.records.files import read_record
 from common.records.training import Record
 from tests.conftest import Launched
@@ -17,9 +18,11 @@ def test_every_module_of_controls_belongs_to_a_strategy():
 
 
 @pytest.mark.parametrize(("strategy", "control"), [(name, control) for name in WORLDS for control in broken(name)])
-def test_what_is_broken_is_caught(strategy, control, trained, deviation_of):
+def test_what_is_broken_is_caught(strategy, control, trained, comparison_of):
     launched = trained(strategy, control)
-    assert not deviation_of(launched, case_of(strategy, control, launched.folder).task).follows
+    comparison = comparison_of(launched, case_of(strategy, control, launched.folder).task)
+    assert comparison.verdict == DEVIATES
+    assert comparison.note
 
 
 @pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in stopped(name)])
@@ -31,7 +34,7 @@ def test_replicas_that_start_apart_or_diverge_stop_the_run_after_that_step(strat
     assert launched.record is None
 
 
-def test_a_sum_over_mpi_is_caught_too(deviation_of, tmp_path):
+def test_a_sum_over_mpi_is_caught_too(comparison_of, tmp_path):
     names = {"first": True, OVER_MPI: False, "last": True}
     cases = [case_of("torch_sync_sgd", name, tmp_path, backend="mpi") for name in names]
     status, output = train_all(strategies()["torch_sync_sgd"], cases)
@@ -39,4 +42,5 @@ def test_a_sum_over_mpi_is_caught_too(deviation_of, tmp_path):
     for case, follows in zip(cases, names.values(), strict=True):
         record = read_record(case.task.record, Record)
         assert record.backend == "mpi, shared memory"
-        assert deviation_of(Launched(0, output, record, tmp_path), case.task).follows is follows
+        verdict = comparison_of(Launched(0, output, record, tmp_path), case.task).verdict
+        assert verdict == (FOLLOWS if follows else DEVIATES)

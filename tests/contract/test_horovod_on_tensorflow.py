@@ -52,23 +52,23 @@ def test_xla_cannot_compile_an_exchange_and_is_not_offered():
     [{"momentum": 0.9, "final_learning_rate": 0.1}, {"weight_decay": 0.01, "final_learning_rate": 0.05}],
     ids=["momentum", "weight_decay-schedule"],
 )
-def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, deviation_of, tmp_path):
+def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, comparison_of, tmp_path):
     launched = launch(KERAS.name, contract_task("digits", workers, tmp_path, activation="tanh", **options))
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
     ("first", "second"), [("horovod_keras", "horovod_tensorflow"), ("horovod_tensorflow", "horovod_keras")]
 )
-def test_a_run_with_momentum_goes_on_with_the_other_strategy(first, second, launch, deviation_of, tmp_path):
+def test_a_run_with_momentum_goes_on_with_the_other_strategy(first, second, launch, comparison_of, tmp_path):
     """Keras keeps another momentum than torch: it has to be converted both ways, and reach every worker."""
     task = contract_task("digits", 2, tmp_path, momentum=0.5, activation="tanh")
     assert launch(first, dataclasses.replace(task, steps=60), "first").status == 0
     assert np.abs(load_file(task.checkpoint)["layer0.weight.momentum"]).max() > 0
     launched = launch(second, task, "second")
     assert launched.record.first_step == 60
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
 
 
 def test_horovods_own_keras_optimizer_and_its_broadcast_work_in_the_build_here():

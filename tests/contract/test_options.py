@@ -7,6 +7,7 @@ import pytest
 
 from common.declarations.catalogue import find, strategies
 from common.launching.launch import python_for
+from common.records.certificate import OTHER_MATHS
 from tests.conftest import run_command
 from tests.contract.cases import WORLDS, case_of, with_option
 from tests.contract.worlds import (
@@ -20,10 +21,10 @@ from tests.contract.worlds import (
 from tests.launching import assert_follows
 
 CASES = options_to_try(other_maths=False)
-OTHER_MATHS = options_to_try(other_maths=True)
+CHANGED = options_to_try(other_maths=True)
 OF_WORLDS = [
     (name, option, value)
-    for name, option, value in CASES + OTHER_MATHS
+    for name, option, value in CASES + CHANGED
     if not acts_in_a_joined_world(name, WORLDS[name], option, value)
 ]
 
@@ -51,9 +52,9 @@ def launch_with(strategy, options, preset, launch, folder, **overrides):
 
 
 @pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in with_option(name, False)])
-def test_a_strategy_follows_the_oracle_with_an_option(strategy, case, trained, deviation_of):
+def test_a_strategy_follows_the_oracle_with_an_option(strategy, case, trained, comparison_of):
     launched = trained(strategy, case)
-    assert_follows(launched, deviation_of(launched, case_of(strategy, case, launched.folder).task))
+    assert_follows(launched, comparison_of(launched, case_of(strategy, case, launched.folder).task))
     option, value = with_option(strategy, False)[case]
     assert launched.record.options[option] == value
 
@@ -63,42 +64,42 @@ def test_a_strategy_follows_the_oracle_with_an_option(strategy, case, trained, d
     [pytest.param(*case, marks=marks_of(*case[:2])) for case in CASES if case in OF_WORLDS],
 )
 def test_a_strategy_follows_the_oracle_in_a_world_with_an_option(
-    strategy, option, value, launch, deviation_of, tmp_path
+    strategy, option, value, launch, comparison_of, tmp_path
 ):
     launched = launch_with(strategy, {option: value}, "digits", launch, tmp_path)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
     assert value == launched.record.options[option]
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize(("strategy", "option", "value"), CASES)
 def test_a_strategy_follows_the_oracle_on_pathway_with_an_option(
-    strategy, option, value, launch, deviation_of, tmp_path
+    strategy, option, value, launch, comparison_of, tmp_path
 ):
     launched = launch_with(strategy, {option: value}, "pathway", launch, tmp_path)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("preset", ["digits", "pathway"])
 @pytest.mark.parametrize("strategy", [name for name, option, value in CASES if (option, value) == ("backend", "mpi")])
-def test_over_mpi_a_strategy_follows_the_oracle(strategy, preset, workers, launch, deviation_of, tmp_path):
+def test_over_mpi_a_strategy_follows_the_oracle(strategy, preset, workers, launch, comparison_of, tmp_path):
     launched = launch(strategy, contract_task(preset, workers, tmp_path), backend="mpi")
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
     assert launched.record.backend.startswith("mpi")
     assert launched.record.world_size == workers
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("strategy", [name for name in strategies() if len(tried_options(name)) > 1])
-def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, deviation_of, tmp_path):
+def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, comparison_of, tmp_path):
     optimizer = optimizers(find(strategy), WORLDS[strategy])[-1]
     first = launch_with(strategy, tried_options(strategy), "digits", launch, tmp_path, **optimizer, steps=60)
     assert first.status == 0, first.output
     second = launch_with(strategy, tried_options(strategy), "digits", launch, tmp_path, **optimizer)
     assert second.record.first_step == 60
-    assert_follows(second, deviation_of(second))
+    assert_follows(second, comparison_of(second))
 
 
 @pytest.mark.grid
@@ -110,23 +111,23 @@ def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, dev
         if option == "jit_compile" and can_have(find(name), 4, find(name).options(jit_compile=True), "digits")
     ],
 )
-def test_four_compiled_replicas_follow_the_oracle(strategy, launch, deviation_of, tmp_path):
+def test_four_compiled_replicas_follow_the_oracle(strategy, launch, comparison_of, tmp_path):
     launched = launch(strategy, contract_task("digits", 4, tmp_path), jit_compile=True)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
 
 
-def assert_trains_by_other_maths(launched, deviation, bound):
+def assert_trains_by_other_maths(launched, comparison, bound):
     assert launched.status == 0, launched.output
-    assert not deviation.follows
-    assert deviation.loss < bound
-    assert deviation.examples == deviation.expected_examples
+    assert (comparison.verdict, comparison.note) == (OTHER_MATHS, "")
+    assert comparison.rounding > 1
+    assert comparison.loss < bound
 
 
 @pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in with_option(name, True)])
-def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(strategy, case, trained, deviation_of):
+def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(strategy, case, trained, comparison_of):
     launched, [option, _] = trained(strategy, case), with_option(strategy, True)[case]
-    deviation = deviation_of(launched, case_of(strategy, case, launched.folder).task)
-    assert_trains_by_other_maths(launched, deviation, BOUNDS[option])
+    comparison = comparison_of(launched, case_of(strategy, case, launched.folder).task)
+    assert_trains_by_other_maths(launched, comparison, BOUNDS[option])
     assert launched.record.other_maths == [option]
 
 
@@ -135,28 +136,28 @@ def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(
     [
         pytest.param(*case, preset, marks=marks_of(*case[:2]) if preset == "digits" else [pytest.mark.grid])
         for preset in ("digits", "pathway")
-        for case in OTHER_MATHS
+        for case in CHANGED
         if preset == "pathway" or case in OF_WORLDS
     ],
 )
 def test_an_option_that_changes_the_maths_of_a_world_trains_and_does_not_follow_the_oracle(
-    strategy, option, value, preset, launch, deviation_of, tmp_path
+    strategy, option, value, preset, launch, comparison_of, tmp_path
 ):
     # Adasum between CPUs goes over MPI.
     options = {option: value} | ({"backend": "mpi"} if option == "adasum" else {})
     launched = launch_with(strategy, options, preset, launch, tmp_path)
-    assert_trains_by_other_maths(launched, deviation_of(launched), BOUNDS[option])
+    assert_trains_by_other_maths(launched, comparison_of(launched), BOUNDS[option])
     assert launched.record.other_maths == [option]
 
 
 def test_the_bf16_hook_trains_where_this_build_of_torch_takes_it_and_is_refused_elsewhere(
-    launch, deviation_of, tmp_path
+    launch, comparison_of, tmp_path
 ):
     probe = "import torch.distributed; print(torch.distributed.is_nccl_available())"
     _, has_nccl = run_command([str(python_for(find("torch_ddp"))), "-c", probe])
     launched = launch_with("torch_ddp", {"gradient_hook": "bf16"}, "digits", launch, tmp_path)
     if has_nccl.strip() == "True":
-        assert_trains_by_other_maths(launched, deviation_of(launched), 0.05)
+        assert_trains_by_other_maths(launched, comparison_of(launched), 0.05)
         return
     assert launched.status != 0
     assert launched.record is None

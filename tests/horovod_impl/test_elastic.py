@@ -20,14 +20,14 @@ def account_of(launched):
 
 @pytest.mark.parametrize(("rank", "scaling"), [(0, "weak"), pytest.param(1, "strong", marks=pytest.mark.grid)])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_who_is_left_goes_on_along_the_oracle(strategy, rank, scaling, launch, deviation_of, tmp_path):
+def test_who_is_left_goes_on_along_the_oracle(strategy, rank, scaling, launch, comparison_of, tmp_path):
     task = dataclasses.replace(
         contract_task("digits", 2, tmp_path, scaling=scaling, activation="tanh"),
         inject=f"kill:rank={rank},step=60",
         window_steps=10,
     )
     launched = launch(strategy, task, commit_steps=25)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
     assert (launched.record.world_size, launched.record.first_step) == (1, 50)
     assert len(launched.record.losses) == task.steps - 50
     # One of two workers has half of the rows under weak scaling, and goes on with the rows that are next.

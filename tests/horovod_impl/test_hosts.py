@@ -18,7 +18,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("controller", "workers"), CASES)
-def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, deviation_of):
+def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, comparison_of):
     task = site.task(workers)
     each = workers // len(site.hosts)
     process = site.start(controller, f"host1:{each},host2:{each}", task)
@@ -26,7 +26,7 @@ def test_horovod_follows_the_oracle_on_two_hosts(controller, workers, site, devi
     first, second = site.disks
     path = first / "run.json"
     launched = Launched(process.returncode, output, read_record(path, Record) if path.exists() else None, first)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
     assert launched.record.world_size == workers
     assert launched.record.backend == controller
     assert (first / "weights.safetensors").exists()

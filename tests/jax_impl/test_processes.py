@@ -9,18 +9,14 @@ import time
 import psutil
 import pytest
 
-from common.contract import oracle
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.ending import TIMED_OUT_STATUS
 from common.launching.launch import python_for
 from common.launching.processes import free_ports
 from common.paths import ROOT
-from common.records import deviation
-from common.records.files import read_record
-from common.records.training import Record
 from tests.contract.worlds import contract_task
-from tests.launching import is_running, wait_for_steps
+from tests.launching import assert_record_follows, is_running, wait_for_steps
 
 DATA_PARALLEL = "jax_data_parallel"
 
@@ -67,10 +63,7 @@ def test_processes_that_somebody_else_starts_follow_the_oracle(tmp_path):
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), record=tmp_path / "run.json")
     statuses, outputs = end_all(start(task, (0, 1)), 120)
     assert statuses == [0, 0], outputs
-    record = read_record(tmp_path / "run.json", Record)
-    trajectory = oracle.run_oracle(record.task, record.examples_per_step, record.task.steps)
-    found = deviation.deviation(record, record.task, tmp_path, trajectory)
-    assert found.follows, found
+    record = assert_record_follows(tmp_path)
     assert (record.world_size, record.backend) == (2, "gloo")
 
 

@@ -71,17 +71,17 @@ def launch(strategy, task, hosts, folder):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, hosts, deviation_of, tmp_path):
+def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, hosts, comparison_of, tmp_path):
     launched = launch(strategy, task_for(tmp_path), hosts, tmp_path)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
     assert launched.record.world_size == 2
     assert not (tmp_path / "host1").exists(), "only rank 0 writes"
 
 
-def test_two_workers_on_each_host_average_their_gradients_over_the_cable(hosts, deviation_of, tmp_path):
+def test_two_workers_on_each_host_average_their_gradients_over_the_cable(hosts, comparison_of, tmp_path):
     task = task_for(tmp_path, workers=4)
     launched = launch("torch_ddp", task, hosts, tmp_path)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
     assert launched.record.world_size == 4
     for host in hosts:
         assert bytes_sent_by(host) > task.steps * parameter_bytes(task)

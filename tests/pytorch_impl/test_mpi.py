@@ -37,12 +37,12 @@ def own_lines(output):
     return [line for line in output.splitlines() if line.startswith("lockstep: ")]
 
 
-def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(deviation_of, tmp_path):
+def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(comparison_of, tmp_path):
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), workers=None, record=tmp_path / "run.json")
     status, output = mpirun(*to_arguments(task, STRATEGY.options()))
     assert status == 0, output
     launched = Launched(status, output, read_record(tmp_path / "run.json", Record), tmp_path)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
     record = launched.record
     assert (record.backend, record.options["backend"], record.world_size) == ("mpi, shared memory", "mpi", 2)
 

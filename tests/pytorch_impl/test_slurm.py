@@ -7,17 +7,13 @@ import subprocess
 
 import pytest
 
-from common.contract import oracle
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.declarations.slurm import FIRST_PORT, PORTS
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.records import deviation
-from common.records.files import read_record
-from common.records.training import Record
 from tests.contract.worlds import contract_task
-from tests.launching import as_task_of_slurm
+from tests.launching import as_task_of_slurm, assert_record_follows
 
 DDP = "torch_ddp"
 
@@ -46,9 +42,7 @@ def test_ranks_that_srun_starts_follow_the_oracle(tmp_path):
     processes = [start(rank, task, job=os.getpid() % PORTS) for rank in range(2)]
     outputs = [process.communicate(timeout=90)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs
-    record = read_record(tmp_path / "run.json", Record)
-    found = deviation.deviation(record, task, tmp_path, oracle.run_oracle(task, record.examples_per_step, task.steps))
-    assert found.follows, found
+    assert_record_follows(tmp_path)
 
 
 def test_a_port_that_another_program_has_is_one_line(tmp_path):

@@ -11,9 +11,11 @@ from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mlp
-from common.contract.rows import Batch, RowOrder, global_batch
+from common.contract.reading import Reading, Step, Trained
+from common.contract.recipe import Coefficient, TensorRecipe
+from common.contract.rows import Batch, RowOrder, Share, global_batch
 from common.contract.task import PRESETS, Task
-from common.contract.work import Work
+from common.contract.work import Recipe, Work
 from common.declarations.strategy import (
     CONVENIENCE_OF,
     ONE_PROCESS_OF,
@@ -144,8 +146,50 @@ def make_record(
     known = declared(each, task, options or MadeUpOptions(), workers, told) | presentation(each, options, told)
     batch = global_batch(task, each.work, workers)
     shard_losses = trained(task.seed, batch, task.steps, task.preset).shard_losses(known["shards"]).tolist()
-    values = known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses} | fields
-    return from_json(values, Record)
+    values = known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses}
+    values["reading"] = reading(task, known["recipe"], workers, shard_losses)
+    return from_json(values | fields, Record)
+
+
+def reading(task: Task, recipe: str, workers: int, losses: list[list[float]], *mistakes: str) -> Reading | None:
+    """What the evidence of a launch says whose first and last update were right, or had these mistakes; None: nothing.
+
+    Rounding leaves a third of what it may.
+    """
+    if not recipe:
+        return None
+    trained = Trained(task, Recipe[recipe], workers, Share(0, 0, 0), 0, losses)
+    steps = [
+        Step(
+            step=step,
+            replica=0,
+            tensors={
+                name: TensorRecipe(
+                    shares=tuple(Coefficient(share, 1e-5) for share in trained.counts(0, name).shares),
+                    velocity=None,
+                    stale=None,
+                    decay=Coefficient(0.0, 1e-6),
+                    residual=3e-6,
+                    floor=9e-6,
+                    declared=3e-1 if mistakes else 3e-6,
+                )
+                for name in mlp.parameter_names(task)
+            },
+            losses=tuple((of_shard[step], of_shard[step]) for of_shard in losses),
+        )
+        for step in (0, task.steps - 1)
+    ]
+    return Reading(tuple(steps), mistakes=mistakes)
+
+
+SMOOTH = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=1, steps=60, warmup_steps=20, window_steps=10)
+"""A task without ReLUs, whose losses are held to the oracle's trajectory."""
+
+
+def mistaken(record: Record, sentence: str = "Summed, not averaged. Divide.") -> Record:
+    """The record of a launch that made this mistake."""
+    found = reading(record.task, record.recipe or "AVERAGE", record.world_size, record.shard_losses, sentence)
+    return changed(record, reading=found)
 
 
 def presentation(declaration: Strategy, options: Options | None, told: Site | None) -> dict[str, object]:

@@ -20,7 +20,7 @@ from reports.words import certificate, costs, first_page, machine, ranking, spee
 from tests.reports.drawings import drawings_of
 from tests.reports.materials import material_of
 from tests.reports.pieces import headings, table_under
-from tests.reports.records import certified, make_record, named, unfinished, varied, write_all, write_weights
+from tests.reports.records import certified, make_record, mistaken, named, unfinished, varied, write_all, write_weights
 
 
 def said(content: dict | list[Block]) -> str:
@@ -95,15 +95,15 @@ def test_fewer_than_six_rounds_are_said_to_rank_nothing(content):
 
 
 def test_broken_maths_is_flagged_in_the_document():
-    broken = make_record("amber_broken", losses=[loss * 1.01 for loss in make_record().losses])
-    text = said(told(material_of(make_record(), broken), certificate.section, certificate.deviations))
+    broken = mistaken(make_record("amber_broken"))
+    text = said(told(material_of(make_record(), broken), certificate.section))
     assert "Not the same maths: amber_broken at 1 (digits)" in text
     assert '"deviates (1)"' in text
+    assert "(1) Summed, not averaged. Divide." in text
 
 
 def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
-    wrong = [loss * 1.01 for loss in make_record().losses]
-    broken = [make_record("amber_broken", milliseconds=(1.0 + index / 100,) * 4, losses=wrong) for index in range(6)]
+    broken = [mistaken(make_record("amber_broken", milliseconds=(1.0 + index / 100,) * 4)) for index in range(6)]
     others = [
         make_record(name, milliseconds=(milliseconds + index / 100,) * 4)
         for name, milliseconds in (("amber_ring", 2.0), ("cobalt_replicas", 3.0))
@@ -199,7 +199,7 @@ def test_an_asynchronous_launch_is_shown_by_how_well_it_trained(tmp_path):
     facts = {"examples_per_step": 64, "staleness": [0, 2, 9]}
     record = make_record("cobalt_servers", 2, task=task, checkpoint="w.safetensors", **facts)
     material = Material(Results(tmp_path, named(record), None))
-    blocks = told(material, certificate.section, speed.tables, certificate.deviations)
+    blocks = told(material, certificate.section, speed.tables, certificate.asynchronous)
     [table] = [block for block in blocks if "median staleness" in block.get("columns", [])]
     [row] = table["rows"]
     assert row[:6] == ["cobalt_servers", "2", "digits", "64", "3", "60"]
@@ -306,8 +306,8 @@ def test_the_story_comes_before_the_certificate_and_the_tables_come_last(content
     kinds = [block["kind"] for block in content["blocks"]]
     assert kinds.index("answers") + 1 == kinds.index("contents") < kinds.index("heading", 1)
     story = kinds[: [block.get("text") for block in content["blocks"]].index("Tables")]
-    # The ranking table of the first page is the only one.
-    assert story.count("table") == 1
+    # That of the ranking on the first page, and that of what updates were made of.
+    assert story.count("table") == 2
     assert story.index("table") < story.index("contents")
 
 
@@ -324,6 +324,6 @@ def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_pa
     rows = dict(table_under(blocks, "Machine, versions and settings")["rows"])
     assert rows["to repeat it"] == "nox -s compare -- --order-seed 7"
     assert rows["rows of the datasets, SHA-256"] == "digits (Fashion-MNIST) def456; digits abc123"
-    assert (rows["schema of the records"], rows["seeds"]) == ("3", "3")
+    assert (rows["schema of the records"], rows["seeds"]) == ("4", "3")
     files = b"".join(path.read_bytes() for path in sorted(folder.glob("*.json")))
     assert rows["all records, SHA-256"] == hashlib.sha256(files).hexdigest()

@@ -117,11 +117,11 @@ def test_a_record_that_is_none_is_refused_and_nothing_is_written(tmp_path, refus
     assert not (tmp_path / "report.pdf").exists()
 
 
-@pytest.mark.parametrize("version", [1, 4])
+@pytest.mark.parametrize("version", [1, 5])
 def test_records_of_another_schema_are_refused_with_what_to_do(tmp_path, refused, version):
     write_all(tmp_path, named(make_record(schema_version=version)))
     assert refused("--results", tmp_path, "--out", tmp_path / "report.pdf") == (
-        f"lockstep: {tmp_path / 'amber_ring-1w-00.json'} is of schema version {version}, this program reads 3: "
+        f"lockstep: {tmp_path / 'amber_ring-1w-00.json'} is of schema version {version}, this program reads 4: "
         "delete it and run its launch again."
     )
     assert not (tmp_path / "report.pdf").exists()
@@ -197,8 +197,8 @@ def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, h
     assert f"{other} isn't a folder" in refused(*options, other)
     other.mkdir()
     assert f"{other} holds no records" in refused(*options, other)
-    write_all(other, named(make_record(schema_version=4)))
-    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 4" in refused(*options, other)
+    write_all(other, named(make_record(schema_version=5)))
+    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 5" in refused(*options, other)
     assert f"{here} can't stand beside itself" in refused(*options, here)
     assert not (tmp_path / "report.pdf").exists()
 

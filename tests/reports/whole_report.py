@@ -48,6 +48,8 @@ def launches_of_a_round(number: int) -> Iterator[Record]:
     yield varied("cobalt_replicas", 2, windows(3.1), exchange=False)
     yield make_record("cobalt_servers", 2, windows(5.0), synchronous=False)
     lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+    smooth = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=2, **lengths)
+    yield make_record("amber_ring", 2, windows(6.0), task=smooth)
     for workers in (1, 2):
         strong = dataclasses.replace(PRESETS["digits"], scaling="strong", seed=3, workers=workers, **lengths)
         yield make_record("amber_ring", workers, windows(2.4), task=strong)
@@ -81,10 +83,7 @@ def _oracle(task: Task, batch: int) -> mlp.Trajectory:
 
 
 def _exact(record: Record, folder: Path) -> Record:
-    """The record with the oracle's own losses and, with gradient exchange, its final weights in `folder`.
-
-    What float32 makes of a kink differs from processor to processor.
-    """
+    """The record with the oracle's own losses and, of an asynchronous launch, its final weights in `folder`."""
     if record.status != "ok":
         return record
     computed, batch = (
@@ -92,7 +91,7 @@ def _exact(record: Record, folder: Path) -> Record:
         record.task.batch,
     )
     facts = {"losses": computed.losses, "shard_losses": computed.shard_losses(record.shards).tolist()}
-    if record.exchange:
+    if record.exchange and not record.synchronous:
         name = f"{record.scaling}-{batch}-{record.examples_per_step}.safetensors"
         save_file({key: value.astype(np.float32) for key, value in computed.state.items()}, folder / name)
         facts["checkpoint"] = name

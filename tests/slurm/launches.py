@@ -18,7 +18,7 @@ from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch, Size
 from common.launching.supervision import run_planned
-from common.sessions.comparison_scope import Scope, certificates, kink_free_seeds
+from common.sessions.comparison_scope import Scope, certificates
 
 
 def main() -> None:
@@ -26,11 +26,10 @@ def main() -> None:
     folder, nodes, steps, *names = sys.argv[1:]
     hosts = cluster.find(Console(), Selection(slurm=True), (int(nodes),))
     scope, size = Scope(workers=(int(nodes),), spread=hosts.spread), Size(int(nodes), int(nodes))
-    seeds = kink_free_seeds(scope)
     for name, _, choices in (each.partition("=") for each in names):
         strategy = find(name)
         options = strategy.options(**dict(each.split(":") for each in choices.split(",") if each))
-        [launch, *_] = certificates(scope, strategy, size, seeds)
+        [launch, *_] = certificates(scope, strategy, size)
         launch = dataclasses.replace(launch, options=options)
         if int(steps):
             task = dataclasses.replace(

@@ -20,11 +20,11 @@ from common.launching.ending import TIMED_OUT_STATUS
 from common.launching.launch import python_for
 from common.launching.processes import free_ports
 from common.paths import ROOT
-from common.records import deviation
+from common.records import certificate
 from common.records.files import read_record
 from common.records.training import Record
 from tests.contract.worlds import contract_task
-from tests.launching import as_task_of_slurm, assert_follows, is_running, wait_for_steps
+from tests.launching import as_task_of_slurm, assert_follows, assert_record_follows, is_running, wait_for_steps
 
 MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
 
@@ -79,22 +79,13 @@ def end_all(processes, seconds):
     return {place: process.returncode for place, process in processes.items()}, outputs
 
 
-def assert_follows_the_oracle(folder):
-    record = read_record(folder / "run.json", Record)
-    task = record.task
-    trajectory = oracle.run_oracle(task, record.examples_per_step, task.steps)
-    found = deviation.deviation(record, task, folder, trajectory)
-    assert found.follows, found
-    return record
-
-
 @pytest.mark.parametrize("chief", [0, 1])
 def test_workers_that_tf_config_brings_together_follow_the_oracle(chief, tmp_path):
     jobs = [("chief", 1), ("worker", 1)] if chief else [("worker", 2)]
     processes = start_cluster(MULTI_WORKER, task_for(tmp_path), addresses_of(*jobs))
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
-    assert assert_follows_the_oracle(tmp_path).world_size == 2
+    assert assert_record_follows(tmp_path).world_size == 2
 
 
 def test_workers_that_slurm_starts_find_one_another_by_its_variables(tmp_path):
@@ -114,7 +105,7 @@ def test_workers_that_slurm_starts_find_one_another_by_its_variables(tmp_path):
     }
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
-    assert assert_follows_the_oracle(tmp_path).world_size == 2
+    assert assert_record_follows(tmp_path).world_size == 2
 
 
 @pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
@@ -124,15 +115,15 @@ def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, t
     addresses = addresses_of(("chief", 1), ("worker", workers), ("ps", 2))
     statuses, outputs = end_all(start_cluster(PARAMETER_SERVER, task, addresses, updates=updates), 120)
     assert set(statuses.values()) == {0}, outputs
-    record = assert_follows_the_oracle(tmp_path)
+    record = assert_record_follows(tmp_path)
     assert record.synchronous == (updates == "synchronous")
     assert record.staleness == ([] if record.synchronous else [0] * 100)
 
 
-def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, deviation_of, tmp_path):
+def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, comparison_of, tmp_path):
     task = contract_task("pathway", 2, tmp_path, momentum=0.5)
     launched = launch(PARAMETER_SERVER, task, updates="synchronous", parameter_servers=2)
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
 
 
 @pytest.mark.parametrize(
@@ -309,14 +300,14 @@ def test_a_part_that_is_lost_before_it_is_copied_is_computed_again(tmp_path):
     launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, workers=1), program, updates="synchronous")
     output, _ = launcher.communicate(timeout=180)
     assert launcher.returncode == 0, output
-    assert assert_follows_the_oracle(tmp_path).restarted_workers == 1
+    assert assert_record_follows(tmp_path).restarted_workers == 1
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("preset", ["digits", "pathway"])
-def test_a_single_asynchronous_worker_follows_the_oracle(preset, launch, deviation_of, tmp_path):
+def test_a_single_asynchronous_worker_follows_the_oracle(preset, launch, comparison_of, tmp_path):
     launched = launch(PARAMETER_SERVER, contract_task(preset, 1, tmp_path))
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))
 
 
 @pytest.mark.grid
@@ -329,6 +320,6 @@ def test_asynchronous_updates_reach_the_oracles_loss_on_the_whole_training_set_w
     assert launched.status == 0, launched.output
     assert len(launched.record.staleness) == 1000
     assert max(launched.record.staleness) > 0
-    trained = oracle.training_loss(task, deviation.final_weights(launched.record, tmp_path))
+    trained = oracle.training_loss(task, certificate.final_weights(launched.record, tmp_path))
     expected = oracle.training_loss(task, oracle.run_oracle(task, task.batch, task.steps).state)
     assert trained == pytest.approx(expected, rel=0.1)

@@ -26,6 +26,6 @@ def test_several_compiled_replicas_are_refused_in_one_line(launch, tmp_path):
     ],
     ids=["momentum", "weight_decay", "weight_decay-schedule"],
 )
-def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, deviation_of, tmp_path):
+def test_what_keras_does_alike_follows_the_oracle(options, workers, launch, comparison_of, tmp_path):
     launched = launch("tf_keras_mirrored", contract_task("digits", workers, tmp_path, activation="tanh", **options))
-    assert_follows(launched, deviation_of(launched))
+    assert_follows(launched, comparison_of(launched))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.contract.work import Alone, Work
+from common.contract.work import Recipe, Work
 from common.declarations.strategy import (
     ExchangeOptions,
     Family,
@@ -54,7 +54,7 @@ DATA_PARALLEL = Strategy(
     framework="numpy",
     launcher=MPIRUN,
     options=DataParallelOptions,
-    alone=Alone.OWN_SHARD,
+    alone=Recipe.OWN_SHARD,
     base="numpy_single",
     traffic=ring_all_reduce,
 )

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from common.contract import oracle, oracle_cache
-from common.contract.oracle import run_alone, run_oracle
+from common.contract.oracle import run_oracle
 from common.contract.rows import Piece
 from common.contract.task import Task
-from common.contract.work import Alone
 
 TASK = Task(steps=10, warmup_steps=5)
 
@@ -34,7 +33,6 @@ def computed(monkeypatch):
         return call
 
     monkeypatch.setattr(oracle, "run_oracle", counted("run_oracle", run_oracle))
-    monkeypatch.setattr(oracle, "run_alone", counted("run_alone", run_alone))
     return calls
 
 
@@ -49,7 +47,7 @@ def test_an_oracle_with_batches_of_other_sizes_before_is_kept_apart(folder, comp
     for _ in range(2):
         read = oracle_cache.of_batch(TASK, 64, 10, with_state=True, earlier_pieces=pieces)
         assert np.array_equal(read.losses, expected.losses, equal_nan=True)
-        assert_same_states(read.states, expected.states)
+        assert_same_states([read.state], [expected.state])
     assert oracle_cache.of_batch(TASK, 64, 10, with_state=True).losses != expected.losses
     assert computed == ["run_oracle"] * 2
 
@@ -59,24 +57,10 @@ def test_an_oracle_is_read_back_in_every_digit(folder, computed):
     for _ in range(2):
         found = oracle_cache.of_batch(TASK, 64, 10, with_state=True)
         assert found.losses == expected.losses
-        assert found.kinks == expected.kinks
         assert np.array_equal(found.shard_losses(2), expected.shard_losses(2))
         assert_same_states([found.state], [expected.state])
     assert computed == ["run_oracle"]
     assert oracle_cache.of_batch(TASK, 64, 10, with_state=False).state == {}
-
-
-@pytest.mark.parametrize("alone", Alone)
-def test_an_oracle_without_exchange_is_read_back_in_every_digit(folder, computed, alone):
-    expected = run_alone(TASK, 64, 10, 2, alone)
-    for _ in range(2):
-        found = oracle_cache.of_workers_alone(TASK, 64, 10, 2, alone, with_states=True)
-        assert np.array_equal(found.shard_losses(2), expected.shard_losses(2))
-        assert found.kinks == expected.kinks
-        assert_same_states(found.states, expected.states)
-    assert computed == ["run_alone"]
-    states = oracle_cache.of_workers_alone(TASK, 64, 10, 2, alone, with_states=False).states
-    assert states == [{}] * len(expected.states)
 
 
 def test_what_decides_an_oracle_makes_another_file(folder, computed, monkeypatch):
@@ -85,14 +69,12 @@ def test_what_decides_an_oracle_makes_another_file(folder, computed, monkeypatch
     oracle_cache.of_batch(TASK, 32, 10, with_state=False)
     oracle_cache.of_batch(TASK, 64, 9, with_state=False)
     oracle_cache.of_batch(TASK, 64, 10, with_state=True)
-    for workers, alone in ((2, Alone.OWN_SHARD), (2, Alone.OWN_PART), (4, Alone.OWN_SHARD)):
-        oracle_cache.of_workers_alone(TASK, 64, 10, workers, alone, with_states=False)
     monkeypatch.setattr(oracle_cache, "_code_digest", lambda: "other code")
     oracle_cache.of_batch(TASK, 64, 10, with_state=False)
     monkeypatch.setattr(oracle_cache, "data_digest", lambda maths: "other rows")
     oracle_cache.of_batch(TASK, 64, 10, with_state=False)
-    assert computed == ["run_oracle"] * 5 + ["run_alone"] * 3 + ["run_oracle"] * 2
-    assert len([*folder.iterdir()]) == 10
+    assert computed == ["run_oracle"] * 7
+    assert len([*folder.iterdir()]) == 7
 
 
 @pytest.mark.parametrize("position", [0, 64, 70, -1])

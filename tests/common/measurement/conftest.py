@@ -13,6 +13,13 @@ from common.measurement.run import Run
 from common.measurement.world import World
 
 
+@pytest.fixture(autouse=True)
+def without_evidence(request, monkeypatch):
+    """What is no test of evidence has none, whose steps would be windows of their own."""
+    if "evidence" not in request.node.name:
+        monkeypatch.setattr(run_module, "MOST_BYTES", 0)
+
+
 class Time:
     """Takes the place of the module `time`: it stands still between its readings unless moved."""
 

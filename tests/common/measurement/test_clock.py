@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.contract.task import Task
-from common.measurement import machine, startup
+from common.measurement import machine, startup, windows
 from common.measurement.clock import Clock
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Placement
@@ -24,10 +24,11 @@ TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
 def windows_of(task, first_step=0):
     """The first step and the end of every window."""
-    clock, ends = Clock(task, 0, first_step, lambda: None, JOINED), [first_step]
-    while ends[-1] < task.steps:
-        ends.append(clock.end_of_window(ends[-1]))
-    return list(itertools.pairwise(ends))
+    return [*itertools.pairwise(windows.windows_of(task, first_step, None).edges)]
+
+
+def clock_of(task, rank=0, first_step=0, synchronize=lambda: None):
+    return Clock(windows.windows_of(task, first_step, None), rank, synchronize, JOINED)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def clocked(time):
     """A function that clocks every window of a task, whose steps take a second each, and returns the clock."""
 
     def train(task, rank=0, first_step=0, during_step=lambda clock, step: None, synchronize=lambda: None):
-        clock = Clock(task, rank, first_step, synchronize, JOINED)
+        clock = clock_of(task, rank, first_step, synchronize)
         for start, end in windows_of(task, first_step):
             clock.start(start)
             for step in range(start, end):
@@ -79,14 +80,14 @@ def test_windows_hold_every_step_once_and_end_only_where_they_must(
         checkpoint_steps=every,
         checkpoint=tmp_path_factory.getbasetemp() / "never_written",
     )
-    windows = windows_of(task, first_step)
-    assert [step for start, end in windows for step in range(start, end)] == list(range(first_step, task.steps))
+    found = windows_of(task, first_step)
+    assert [step for start, end in found for step in range(start, end)] == list(range(first_step, task.steps))
     warm = first_step + warmup
-    assert all(start >= warm or end <= warm for start, end in windows)
-    kept = [range(start, end) for start, end in windows if start >= warm]
-    found = [{window_that_has(step, task, first_step) for step in steps} for steps in kept]
-    assert all(len(each) == 1 for each in found)
-    assert len(set.union(*found)) == len(kept)
+    assert all(start >= warm or end <= warm for start, end in found)
+    kept = [range(start, end) for start, end in found if start >= warm]
+    places = [{window_that_has(step, task, first_step) for step in steps} for steps in kept]
+    assert all(len(each) == 1 for each in places)
+    assert len(set.union(*places)) == len(kept)
 
 
 def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(clocked):
@@ -112,7 +113,7 @@ def test_a_window_says_when_it_started_counted_from_the_processs_start(time, mon
     # The clock of the windows began long before the process did.
     time.now = 1000.0
     monkeypatch.setattr(time, "since_start", lambda: 4.0)
-    clock = Clock(TASK, 0, 0, lambda: None, JOINED)
+    clock = clock_of(TASK)
     time.now += 2.5
     clock.start(6)
     time.now += 1.0
@@ -127,7 +128,7 @@ def test_a_run_that_goes_on_has_a_first_step_of_its_own(clocked):
 
 
 def test_time_between_windows_is_in_none(time):
-    clock = Clock(TASK, 0, 0, lambda: None, JOINED)
+    clock = clock_of(TASK)
     clock.start(0)
     time.now += 1.0
     assert clock.stop(1) == 1.0
@@ -169,7 +170,7 @@ def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_laun
 
 def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time, monkeypatch):
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    order, clock = [], Clock(TASK, 0, 0, lambda: order.append("device"), JOINED)
+    order, clock = [], clock_of(TASK, synchronize=lambda: order.append("device"))
     time.on_reading = lambda: order.append("clock")
     monkeypatch.setattr(machine, "bytes_sent", lambda interface: order.append("bytes") or 0)
     monkeypatch.setattr(Meter, "start", lambda meter: order.append("before"))

@@ -7,13 +7,16 @@ import re
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from common import paths
 from common.contract import dataset, mlp
+from common.contract.evidence import evidence_path, read_evidence
 from common.contract.oracle import run_oracle
 from common.contract.rows import RowOrder
 from common.contract.task import Task
@@ -306,7 +309,7 @@ def test_losses_that_are_not_finite_are_recorded_as_null(numpy_launch):
 
 
 def test_a_record_without_a_name_goes_to_the_results_folder_under_a_new_one(declare, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
     strategy = declare()
     for _ in range(2):
         run = Run(strategy, TASK, strategy.options(), World(placement=machine.Placement([], oversubscribed=False)))
@@ -410,6 +413,58 @@ def test_of_several_steps_in_one_call_the_last_one_is_named(one_worker, checking
     assert [batch.step for batch in next(groups)] == [1, 2, 3, 4]
     with pytest.raises(LaunchFailedError, match=r"After step 4 the parameter layer0\.bias of rank 1"):
         run.observe([1.0] * 4, 256, steps=4)
+
+
+# Evidence
+
+
+def test_a_run_leaves_evidence_of_its_replicas_beside_its_record(one_worker, declare):
+    run = one_worker(TASK, declare(work=Work.REPLICAS_IN_ONE_PROCESS), size=2)
+    replicas = [dict(run.initial_state), dict(run.initial_state)]
+    run.export_with(lambda: replicas[0], replicas=lambda: replicas)
+    for batch in run.steps():
+        if batch.step == 1:
+            replicas[1]["layer0.bias"] = replicas[1]["layer0.bias"] + 1
+        run.observe([1.0, 1.0], len(batch.rows))
+    run.finish()
+    record = read_record(run.record_path, Record)
+    evidence = read_evidence(evidence_path(run.record_path), record.evidence_sha256)
+    [first, *_, last] = evidence
+    assert (first, last) == (0, TASK.steps)
+    assert len(evidence) >= 8
+    assert evidence[1][0] is evidence[1][1]
+    assert np.array_equal(evidence[last][1]["layer0.bias"], evidence[last][0]["layer0.bias"] + 1)
+    assert sum(window.steps for window in record.windows) == TASK.steps - TASK.warmup_steps
+
+
+def test_evidence_of_workers_that_differ_comes_from_each_of_them(numpy_launch):
+    def spoil(state, rank, step):
+        state["layer1.bias"][:] = rank
+
+    record = numpy_launch(TASK, 4, spoil=spoil).record
+    evidence = read_evidence(evidence_path(Path(record.task.record)), record.evidence_sha256)
+    assert [state["layer1.bias"][0] for state in evidence[TASK.steps]] == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_run_that_goes_on_with_momentum_has_it_in_its_first_evidence_alone(one_worker, tmp_path):
+    task = dataclasses.replace(TASK, momentum=0.5, checkpoint=tmp_path / "state")
+    run = one_worker(task)
+    run.initial_state |= {f"{name}.momentum": value for name, value in run.initial_state.items()}
+    run.export_with(lambda: run.initial_state)
+    for batch in run.steps():
+        run.observe(1.0, len(batch.rows))
+    run.finish()
+    record = read_record(run.record_path, Record)
+    evidence = read_evidence(evidence_path(run.record_path), record.evidence_sha256)
+    assert "layer0.bias.momentum" in evidence[0][0]
+    assert "layer0.bias.momentum" not in evidence[1][0]
+
+
+def test_what_is_asynchronous_or_declares_no_recipe_leaves_no_evidence(one_worker, declare):
+    for strategy in (declare(synchronous_with={"check_replicas": True}), declare(alone=None)):
+        options = strategy.options(exchange=bool(strategy.synchronous_with))
+        run = one_worker(TASK, strategy, options, size=2, all_gather=lambda value: [value, value])
+        assert not run._windows.evidence
 
 
 # Refusals before any step

@@ -184,11 +184,11 @@ def test_a_way_to_multiply_has_its_name_in_prose(declared, presented, monkeypatc
 HOSTILE = {
     "no JSON": "{",
     "no object": "[]",
-    "a later version": '{"schema_version": 4}',
-    "an unknown field": '{"schema_version": 3, "unheard": {}}',
-    "a key twice": '{"schema_version": 3, "colors": {}, "colors": {}}',
-    "a line without a number": '{"schema_version": 3, "distributed_by": {"a.py": [{"line": NaN, "code": ""}]}}',
-    "deep": '{"schema_version": 3, "colors": ' + "[" * 5000 + "]" * 5000 + "}",
+    "a later version": '{"schema_version": 5}',
+    "an unknown field": '{"schema_version": 4, "unheard": {}}',
+    "a key twice": '{"schema_version": 4, "colors": {}, "colors": {}}',
+    "a line without a number": '{"schema_version": 4, "distributed_by": {"a.py": [{"line": NaN, "code": ""}]}}',
+    "deep": '{"schema_version": 4, "colors": ' + "[" * 5000 + "]" * 5000 + "}",
 }
 
 

@@ -44,7 +44,7 @@ def test_a_trace_without_messages_is_refused(tmp_path):
     assert "has no messages" in refusal(path)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', '{"schema_version": 3, "messages": 3}'])
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', '{"schema_version": 4, "messages": 3}'])
 def test_a_damaged_trace_is_refused_by_its_name(tmp_path, content):
     path = tmp_path / "damaged"
     path.write_text(content)

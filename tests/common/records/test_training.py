@@ -62,7 +62,7 @@ def test_what_is_declared_is_known_before_the_launch(declare):
         "family": "NumPy",
         "framework": "numpy",
         "base": "numpy_alone",
-        "alone": "",
+        "recipe": "",
         "script": "numpy_impl/threads.py",
         "compared_with": {"convenience of": "numpy_loop"},
         "world_size": 4,

@@ -25,8 +25,6 @@ from common.sessions.comparison_schedule import ComparisonSchedule
 from common.sessions.comparison_scope import Scope
 from common.sessions.session import Schedule, Session, Stage
 
-SEEDS = {"digits": 3, "pathway": 0}
-
 
 @dataclass(frozen=True)
 class Ended:
@@ -217,9 +215,7 @@ def test_a_probe_that_is_started_like_no_strategy_is_refused(probed, refusal):
 def test_they_come_once_after_the_first_round_and_before_anything_else_is_decided(probed, scope):
     probed()
     probes, prepared = ceilings.planned(Scope()), []
-    schedule = ComparisonSchedule(
-        scope, random.Random(0), SEEDS, probes, lambda launches: prepared.append(len(launches))
-    )
+    schedule = ComparisonSchedule(scope, random.Random(0), probes, lambda launches: prepared.append(len(launches)))
     happened = []
     while stage := schedule.next_stage():
         happened.append(stage.title)
@@ -237,9 +233,7 @@ def test_they_come_once_after_the_first_round_and_before_anything_else_is_decide
 )
 def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, limit, has_time):
     probed()
-    schedule = ComparisonSchedule(
-        Scope(workers=(1,), **limit), random.Random(0), SEEDS, 2 * ceilings.planned(Scope())[:1]
-    )
+    schedule = ComparisonSchedule(Scope(workers=(1,), **limit), random.Random(0), 2 * ceilings.planned(Scope())[:1])
     while (stage := schedule.next_stage()) and schedule.durations.spent() < 40:
         for each in stage.launches:
             schedule.note(each, 20.0, Ended("ok"))

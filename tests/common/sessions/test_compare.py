@@ -34,7 +34,7 @@ from common.sessions.other_checkout import Against
 from common.sessions.session import Options, Output, Session
 from tests.changes import changed
 from tests.launching import made_up, wait_for
-from tests.reports.records import make_record, named, unfinished
+from tests.reports.records import make_record, named, reading, unfinished
 
 BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
 """A strategy that distributes nothing."""
@@ -343,7 +343,8 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_launch(tmp_path, 
 def test_a_comparison_fails_where_something_deviates_or_a_configuration_has_no_launch_that_ended_ok(tmp_path):
     follows, fails = make_record("amber_ring", 2), unfinished("failed", "It crashed: see.", "amber_library", 2)
     others = [unfinished("unsupported", "It has no GPU: find one."), unfinished("failed", "It crashed once.")]
-    wrong = make_record("cobalt_replicas", losses=[2 * loss for loss in make_record().losses])
+    wrong = make_record("cobalt_replicas")
+    wrong = changed(wrong, reading=reading(wrong.task, "AVERAGE", 1, wrong.shard_losses, "Summed. Divide."))
 
     def failure(*records):
         return compare.failure_of(named(*records), certificate.compare(named(*records), tmp_path))
@@ -354,7 +355,7 @@ def test_a_comparison_fails_where_something_deviates_or_a_configuration_has_no_l
     alone = changed(fails, options={"exchange": False})
     assert "amber_library with 2 workers without exchange, digits weak" in failure(follows, alone)
     assert failure(follows, wrong) == (
-        "The oracle isn't followed by cobalt_replicas with 1 worker, digits (losses leave the tolerance at step 0)."
+        "The oracle isn't followed by cobalt_replicas with 1 worker, digits (Summed. Divide.)."
     )
     assert failure(wrong, fails).startswith(
         "No launch ended ok of amber_library with 2 workers, digits weak; the oracle"

@@ -13,8 +13,6 @@ from common.sessions.comparison_schedule import MORE, REPORT_LAUNCHES, Compariso
 from common.sessions.comparison_scope import Scope
 from common.statistics.intervals import FEWEST_LAUNCHES
 
-SEEDS = {"digits": 3, "pathway": 0}
-
 RECORDED = {"python": (4.4, 4.4, 9.0), "TF_CONFIG": (6.0, 7.5, 12.0), "torchrun": (4.4, 5.1, 9.8)}
 """Seconds of a launch with 1, 2 and 4 workers on two quiet cores, by launcher, as `DESIGN.md` has them."""
 
@@ -41,7 +39,7 @@ class Comparison:
     """What a comparison launches where launches take as long as `seconds_of` says and all but the `broken` end well."""
 
     def __init__(self, scope, seconds_of=recorded, broken=(), seed=0):
-        schedule = ComparisonSchedule(scope, random.Random(seed), SEEDS)
+        schedule = ComparisonSchedule(scope, random.Random(seed))
         self.durations, self.left_out = schedule.durations, schedule.left_out
         self.stages, self.expected = [], []
         while stage := schedule.next_stage():

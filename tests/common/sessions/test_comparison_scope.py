@@ -20,15 +20,12 @@ from common.sessions.comparison_scope import (
     Scope,
     certified_presets,
     is_oversubscribed,
-    kink_free_seeds,
     main_worlds,
     plan_table,
     whole_round,
     with_steps_for,
     worlds,
 )
-
-SEEDS = {"digits": 3, "pathway": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +85,7 @@ ALONE = {"one_alone", "two_alone"}
 
 
 def launches_of(scope, repetition=1, seed=0):
-    return whole_round(scope, repetition, random.Random(seed), SEEDS).launches
+    return whole_round(scope, repetition, random.Random(seed)).launches
 
 
 def world_of(launch):
@@ -240,7 +237,7 @@ def test_the_names_of_synchronous_and_asynchronous_launches_differ(known):
 
 
 def test_the_table_has_the_labels(known):
-    table = plan_table([whole_round(Scope(strategies=("two_servers",)), 1, random.Random(0), SEEDS)], 7, 0.05)
+    table = plan_table([whole_round(Scope(strategies=("two_servers",)), 1, random.Random(0))], 7, 0.05)
     synchronous = table[table["label"] == "synchronous updates"]
     assert sorted(synchronous["workers"]) == [1, 2, 4]
     assert set(table["label"]) == {"", "synchronous updates"}
@@ -324,7 +321,7 @@ def test_a_scope_narrows_the_plan(known):
 def test_where_mnist_is_asked_for_accuracy_and_certificate_are_of_mnist(known, profile, certified):
     scope = Scope(profile=profile, strategies=("one_threads",), workers=(2,), preset=("mnist", "mnist_5k", "wide"))
     assert certified_presets(scope) == ("mnist_5k", "pathway")[: len(certified)]
-    launches = whole_round(scope, 1, random.Random(0), {"mnist_5k": 2, "pathway": 0}).launches
+    launches = whole_round(scope, 1, random.Random(0)).launches
     assert {launch.task.preset for launch in launches if launch.purpose == "throughput"} == {"mnist_5k", "wide"}
     tasks = [launch.task for launch in launches if launch.purpose == "certificate"]
     assert {task.preset for task in tasks} == certified
@@ -352,12 +349,8 @@ def test_a_scope_that_means_nothing_is_refused(known, values, words):
         Scope(**values)
 
 
-def test_the_certificate_trains_with_a_seed_without_a_kink():
-    assert kink_free_seeds(Scope()) == {"digits": SEEDS["digits"]}
-
-
 def test_the_table_has_a_row_per_launch_in_order(known):
-    rounds = [whole_round(Scope(), repetition, random.Random(0), SEEDS) for repetition in (1, 2)]
+    rounds = [whole_round(Scope(), repetition, random.Random(0)) for repetition in (1, 2)]
     launches = [launch for each in rounds for launch in each.launches]
     table = plan_table(rounds, order_seed=7, margin=0.02)
     assert list(table["launch"]) == [launch.name for launch in launches]

@@ -1,4 +1,4 @@
-"""A commit from before the rooms of `common/` is launched beside this checkout, as `--against-commit` does it."""
+"""A commit whose records are of the version before is launched beside this checkout, as `--against-commit` does it."""
 
 import dataclasses
 import subprocess
@@ -12,8 +12,8 @@ from common.paths import ROOT
 from common.sessions import regression
 from common.sessions.other_checkout import find, other_checkout
 
-COMMIT = "51a5fbd"
-"""Its launcher is `common.launch`, its record's module `common/measurement/record.py`."""
+COMMIT = "4958dda"
+"""The last whose records are of the schema version before."""
 
 
 def test_an_earlier_commit_is_launched_by_its_own_launcher_and_its_record_is_read(tmp_path):

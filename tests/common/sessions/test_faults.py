@@ -22,7 +22,7 @@ from common.sessions.faults import Scope, noticed, round_of
 
 FAULT = "kill:rank=1,step=160"
 
-TASK = certificate_task("digits", workers=2, seed=3)
+TASK = certificate_task("digits", workers=2)
 
 
 @pytest.fixture

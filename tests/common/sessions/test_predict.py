@@ -24,7 +24,13 @@ SPREAD = Hosts(count=4, slots=1, cores=1, cores_together=2)
 def launch_of(strategy, workers, exchange=True, **changes):
     record = make_record(strategy, workers, options=MadeUpOptions(exchange=exchange))
     task = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=workers)
-    here = {"label": "", "task": task, "host": machine.host_facts(), "git_commit": machine.git_commit()}
+    here = {
+        "label": "",
+        "task": task,
+        "reading": None,
+        "host": machine.host_facts(),
+        "git_commit": machine.git_commit(),
+    }
     return structs.replace(record, **here | changes)
 
 

@@ -11,19 +11,20 @@ from reports.tables import certificate
 from reports.tables.results import Results
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import height_of, looks_of, words
-from tests.reports.records import make_record, named
+from tests.reports.records import SMOOTH, make_record, named
 
 
 def test_the_loss_curves_lie_on_the_oracles(tmp_path):
-    comparisons = certificate.compare(Results(tmp_path, named(make_record(), make_record("amber_single")), None))
+    records = named(make_record(task=SMOOTH), make_record("amber_single", task=SMOOTH))
+    comparisons = certificate.compare(Results(tmp_path, records, None))
     svg = deviation.losses(comparisons, looks_of(["amber_ring", "amber_single"])).decode()
     assert {"oracle (NumPy, float64)", "amber_ring", "amber_single", "tolerated"} <= set(words(svg))
 
 
 def test_long_loss_curves_are_thinned_and_keep_their_largest_deviation(tmp_path, monkeypatch):
-    losses = [*make_record().losses]
+    losses = [*make_record(task=SMOOTH).losses]
     losses[31] *= 1.01
-    comparisons = certificate.compare(Results(tmp_path, named(make_record(losses=losses)), None))
+    comparisons = certificate.compare(Results(tmp_path, named(make_record(task=SMOOTH, losses=losses)), None))
     full = deviation.losses(comparisons, looks_of(["amber_ring"]))
     monkeypatch.setattr(deviation, "_STEPS_OF_A_LINE", (1, 20))
     thinned = deviation.losses(comparisons, looks_of(["amber_ring"]))
@@ -37,9 +38,9 @@ def test_long_loss_curves_are_thinned_and_keep_their_largest_deviation(tmp_path,
 
 
 def test_a_loss_that_is_no_number_leaves_a_gap(tmp_path):
-    losses = [*make_record().losses]
+    losses = [*make_record(task=SMOOTH).losses]
     losses[5] = None
-    comparisons = certificate.compare(Results(tmp_path, named(make_record(losses=losses)), None))
+    comparisons = certificate.compare(Results(tmp_path, named(make_record(task=SMOOTH, losses=losses)), None))
     [loss, _] = read(deviation.losses(comparisons, looks_of(["amber_ring"])))
     assert len(loss.points) == 59
 
@@ -54,7 +55,8 @@ def test_of_very_many_pairs_those_with_the_farthest_rounds_are_drawn(monkeypatch
 
 def test_the_names_of_many_loss_curves_stand_in_a_legend_below_them(tmp_path):
     names = [f"amber_{index:02d}" for index in range(12)]
-    comparisons = certificate.compare(Results(tmp_path, named(*map(make_record, names)), None))
+    records = named(*(make_record(name, task=SMOOTH) for name in names))
+    comparisons = certificate.compare(Results(tmp_path, records, None))
     svg = deviation.losses(comparisons, looks_of(names)).decode()
     assert set(names) <= set(words(svg))
     # In one column they would take 47 mm, beside 47 of the panels.

@@ -18,7 +18,7 @@ from reports.tables.results import Results
 from reports.words import bandwidths
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import looks_of
-from tests.reports.records import make_record, named, over_hosts, varied
+from tests.reports.records import SMOOTH, make_record, named, over_hosts, varied
 from tests.reports.steps import cells_and_steps
 
 Rows = dict[str, pd.DataFrame]
@@ -103,8 +103,8 @@ def small_panels(rows: Rows) -> list[Expected]:
 
 
 def of_losses(width: float) -> Figure:
-    losses = [[loss * (1 + 1e-7 * (step + 1)) for step, loss in enumerate(make_record().losses)] for _ in range(1)]
-    records = named(make_record("amber_ring", losses=losses[0]))
+    losses = [loss * (1 + 1e-7 * (step + 1)) for step, loss in enumerate(make_record(task=SMOOTH).losses)]
+    records = named(make_record("amber_ring", task=SMOOTH, losses=losses, shard_losses=[losses]))
     comparisons = certificate.compare(Results(Path(), records, None))
     [comparison] = comparisons
     deviations = certificate.step_deviations(comparison)

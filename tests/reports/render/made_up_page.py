@@ -9,7 +9,7 @@ from reports.blocks import Drawings
 from reports.render import web_page
 from reports.render.shell import draw_all
 from tests.reports.materials import material_of
-from tests.reports.records import make_record, unfinished, varied
+from tests.reports.records import SMOOTH, make_record, mistaken, unfinished, varied
 
 NAME = '<img src=x onerror="&">'
 REASON = "It has <b>no</b> & <script>never</script>."
@@ -28,8 +28,7 @@ def composed() -> tuple[dict, Drawings]:
         task = dataclasses.replace(strong, workers=workers)
         records.append(make_record("amber_ring", workers, (3.0,) * 3, task=task))
     records += [varied("amber_ring", 4, (2.0,) * 3, exchange=False), varied("amber_ring", 4, rounding="float16")]
-    wrong = [loss * 1.01 for loss in make_record().losses]
-    records += [make_record("amber_broken", losses=wrong), unfinished("failed", REASON)]
+    records += [mistaken(make_record("amber_broken")), make_record(task=SMOOTH), unfinished("failed", REASON)]
     return document.compose(material_of(*records))
 
 

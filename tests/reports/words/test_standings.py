@@ -9,7 +9,7 @@ import subprocess
 import pandas as pd
 import pytest
 
-from common.records.certificate import DEVIATES, FOLLOWS_UP_TO
+from common.records.certificate import DEVIATES, FOLLOWS
 from common.records.training import Record
 from reports.blocks import DASH
 from reports.render import pdf, shell, web_page
@@ -144,10 +144,10 @@ def test_other_configurations_have_a_row_each_with_their_fastest():
     assert standings.others({}) == []
 
 
-@pytest.mark.parametrize("verdicts", [[DEVIATES, FOLLOWS_UP_TO], [FOLLOWS_UP_TO, DEVIATES]])
+@pytest.mark.parametrize("verdicts", [[DEVIATES, FOLLOWS], [FOLLOWS, DEVIATES]])
 def test_of_several_verdicts_of_a_strategy_the_gravest_is_shown(tmp_path, monkeypatch, verdicts):
     about = {"preset": make_record("amber_ring", 2).task.preset, "global_batch": 128, "strategy": "amber_ring"}
-    about |= {"workers": 2, "exchange": True, "followed_up_to": 9}
+    about |= {"workers": 2, "exchange": True}
     rows = pd.DataFrame([about | {"verdict": verdict} for verdict in verdicts])
     monkeypatch.setattr(certificate, "summary", lambda comparisons: rows)
     [row] = rows_of(tmp_path, *rounds("amber_ring", 3.0))

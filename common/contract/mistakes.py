@@ -1,0 +1,612 @@
+"""The mistakes that a referee knows: what each makes of the declared recipe, in a sentence, and how to mend it.
+
+Every mistake that keeps an update a sum of the workers' gradients is another recipe. So the table has for each what it
+makes of the declared counts, and a launch has made the one whose counts all its updates fit. Two at once are one after
+the other. What makes no such sum of an update has a cause of its own (`common.contract.reading.Step`).
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+
+from common.contract import mlp
+from common.contract.reading import Counts, Place, Reading, Step, Trained
+from common.contract.recipe import Coefficient
+from common.contract.work import Recipe
+
+LOSS_TOLERANCE = 1e-5
+"""The largest relative deviation of a loss with which a launch follows the oracle."""
+
+LOSS_FLOOR = 0.1
+"""The least divisor of a loss's deviation, since float32 keeps losses to about 1e-6 at best."""
+
+NONE_KNOWN = "none of the known mistakes"
+
+_NEAR = 1e-4
+"""A residual below this, over rounding's, tells no other mistake where one explains all the rest."""
+
+_NOISE_MOVES = 3.0
+"""By how many times the largest residual of a step other coefficients may be off: few elements follow their noise."""
+
+_ROUNDED = 1e-2
+"""The largest residual that gradients of 16 bits leave; bfloat16 left 2e-3, float16 3e-4."""
+
+
+_Made = Callable[[Counts, Place], Counts | None]
+"""What a mistake makes of the counts; None where it can't be made there."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One kind of mistake."""
+
+    name: str
+    sentence: str
+    """With {found} and {expected} for the gradients' mean share and {shares} for each, {velocity}, {stale} and {decay}
+    for what else was found, and {momentum} and {weight_decay} for what was asked."""
+    remedy: str
+    made: _Made
+    is_steady: bool = True
+    """Whether its factor is the same in all tensors and steps."""
+
+
+def _times(factor: Callable[[Place], float]) -> _Made:
+    """Gradients that count so many times as often."""
+
+    def made(counts: Counts, place: Place) -> Counts | None:
+        times = factor(place)
+        shares = tuple(times * share for share in counts.shares)
+        return None if times == 1 else dataclasses.replace(counts, shares=shares)
+
+    return made
+
+
+def _best_times(with_decay: bool, whole: bool = False) -> _Made:
+    """Gradients that count as often as explains the update best, a `whole` number of times; the weights likewise."""
+
+    def made(counts: Counts, place: Place) -> Counts | None:
+        if with_decay and not counts.decay:
+            return None
+        direction = Counts(counts.shares, 0.0, counts.decay * with_decay)
+        times = 1 + place.solved.along(place.vector(counts), place.vector(direction))
+        if not math.isfinite(times) or (whole and round(times) < 2):
+            return None
+        times = float(round(times)) if whole else times
+        shares = tuple(times * share for share in counts.shares)
+        return dataclasses.replace(counts, shares=shares, decay=counts.decay * (times if with_decay else 1))
+
+    return made
+
+
+def _rate_times_workers(counts: Counts, place: Place) -> Counts | None:
+    workers = place.trained.shards
+    if workers < 2 or not counts.decay:
+        return None
+    return dataclasses.replace(
+        counts, shares=tuple(workers * each for each in counts.shares), decay=workers * counts.decay
+    )
+
+
+def _of_workers(shares: Callable[[int, Place], Sequence[float]], of_replicas: bool = False) -> _Made:
+    """The shares that each worker gets, of several; `of_replicas`: other ones in each replica, which differ then."""
+
+    def made(counts: Counts, place: Place) -> Counts | None:
+        workers = place.trained.shards
+        if workers < 2 or (of_replicas and place.are_alike):
+            return None
+        return dataclasses.replace(counts, shares=tuple(shares(workers, place)))
+
+    return made
+
+
+def _exchanged(counts: Counts, place: Place) -> Counts | None:
+    workers, is_alone = place.trained.shards, place.trained.recipe not in (Recipe.AVERAGE, Recipe.WHOLE_BATCH)
+    return dataclasses.replace(counts, shares=(1 / workers,) * workers) if is_alone else None
+
+
+def _left_out(counts: Counts, place: Place) -> Counts | None:
+    """Some workers count nothing, and the others as much as before, or as much more as makes up for these."""
+    shares = _found(place)
+    counted = [share > max(shares) / 2 for share in shares]
+    if all(counted) or not any(counted):
+        return None
+    mean = statistics.fmean(share for share, is_in in zip(shares, counted, strict=True) if is_in)
+    nearest = min((1 / len(shares), 1 / sum(counted)), key=lambda each: abs(each - mean))
+    return dataclasses.replace(counts, shares=tuple(nearest * is_in for is_in in counted))
+
+
+def _unevenly(counts: Counts, place: Place) -> Counts | None:
+    """Workers that count differently, but 1 together."""
+    shares = _found(place)
+    return dataclasses.replace(counts, shares=shares) if abs(sum(shares) - 1) < 0.02 and min(shares) > 0 else None
+
+
+def _found(place: Place) -> tuple[float, ...]:
+    """Each worker's share; NaN where it can't be told."""
+    return tuple(share.value if share else math.nan for share in place.solved.recipe.shares)
+
+
+def _stale(counts: Counts, place: Place) -> Counts | None:
+    nothing = tuple(0.0 for _ in counts.shares)
+    return dataclasses.replace(counts, shares=nothing, stale=sum(counts.shares)) if place.has_stale else None
+
+
+def _nesterov(counts: Counts, place: Place) -> Counts | None:
+    """The step is g + momentum velocity (Sutskever et al. 2013, as PyTorch's optim.SGD has it).
+
+    By the update before, which is another one than the velocity then, that is
+    (1 + m) g + m (1 - rate decay) update - m stale + decay weights.
+    """
+    momentum, decay, ahead = counts.velocity, counts.decay, 1 + counts.velocity
+    shares = tuple(ahead * share for share in counts.shares)
+    if not momentum or not (place.is_first or place.has_stale):
+        return None
+    if place.is_first:
+        return Counts(shares, momentum, ahead * decay)
+    return Counts(shares, momentum * (1 - _rate(place) * decay), decay, -momentum * sum(counts.shares))
+
+
+def _dampened(counts: Counts, place: Place) -> Counts | None:
+    """Of all steps but the first a part of the gradient, with the decay in it, goes into the velocity."""
+    if not counts.velocity or place.is_first:
+        return None
+    return _best_times(with_decay=bool(counts.decay))(counts, place)
+
+
+def _momentum_lost(counts: Counts, place: Place) -> Counts | None:
+    return dataclasses.replace(counts, velocity=0.0) if counts.velocity and place.has_velocity else None
+
+
+def _other_momentum(counts: Counts, place: Place) -> Counts | None:
+    if not place.has_velocity:
+        return None
+    direction = Counts(tuple(0.0 for _ in counts.shares), 1.0, 0.0)
+    more = place.solved.along(place.vector(counts), place.vector(direction))
+    return dataclasses.replace(counts, velocity=counts.velocity + more) if math.isfinite(more) else None
+
+
+def _decay_times(factor: float) -> _Made:
+    def made(counts: Counts, place: Place) -> Counts | None:
+        return dataclasses.replace(counts, decay=factor * counts.decay) if counts.decay else None
+
+    return made
+
+
+def _decoupled(counts: Counts, place: Place) -> Counts | None:
+    """The decay isn't in the velocity (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019)."""
+    if not counts.velocity or not counts.decay or place.is_first:
+        return None
+    velocity = counts.velocity * (1 - _rate(place) * counts.decay)
+    return dataclasses.replace(counts, velocity=velocity, decay=counts.decay * (1 - counts.velocity))
+
+
+def _other_decay(counts: Counts, place: Place) -> Counts | None:
+    direction = Counts(tuple(0.0 for _ in counts.shares), 0.0, 1.0)
+    more = place.solved.along(place.vector(counts), place.vector(direction))
+    return dataclasses.replace(counts, decay=counts.decay + more) if math.isfinite(more) else None
+
+
+def _accumulating(counts: Counts, place: Place) -> Counts | None:
+    """Gradients that are never set to zero: G <- G + g, and the velocity v <- momentum v + G.
+
+    Without momentum an update is the one before and the new gradient. With it the second and the third update still are
+    sums of what is known; later ones aren't.
+    """
+    momentum, since = counts.velocity, place.step.step - place.trained.first_step
+    if not place.has_stale or (momentum and since > 2):
+        return None
+    if since == 1:
+        return dataclasses.replace(counts, stale=sum(counts.shares))
+    first, lost = 1 / (1 + momentum), _rate(place) * counts.decay
+    velocity = momentum + first - lost * (1 + momentum * first**2)
+    return Counts(counts.shares, velocity, 0.0, 1 - first + lost * momentum * first**2)
+
+
+def _frozen(counts: Counts, place: Place) -> Counts | None:
+    return None if place.solved.has_moved else Counts(tuple(0.0 for _ in counts.shares), 0.0, 0.0)
+
+
+def _rate(place: Place) -> float:
+    return mlp.learning_rate(place.trained.task, place.step.step)
+
+
+def _replica_of(place: Place, factor: float) -> list[float]:
+    return [factor * (worker == place.step.replica) for worker in range(place.trained.shards)]
+
+
+MISTAKES = (
+    Mistake(
+        "frozen",
+        "It didn't move.",
+        "Give the optimizer all parameters, and let each require gradients.",
+        _frozen,
+    ),
+    Mistake(
+        "summed",
+        "Each worker's gradient counted {found} instead of {expected}: summed, not averaged.",
+        "Divide by the world size, or all-reduce with a mean.",
+        _times(lambda place: place.trained.shards),
+    ),
+    Mistake(
+        "rate times workers",
+        "Each worker's gradient counted {found} instead of {expected}, and the weight decay as many times more: the "
+        "learning rate is multiplied by the number of workers.",
+        "Leave the learning rate as it is, or scale it on purpose by --learning-rate.",
+        _rate_times_workers,
+    ),
+    Mistake(
+        "dampened",
+        "After the first step each worker's gradient counted {found} instead of {expected}: the momentum is dampened.",
+        "Set dampening to 0.",
+        _dampened,
+    ),
+    Mistake(
+        "averaged twice",
+        "Each worker's gradient counted {found} instead of {expected}: averaged twice.",
+        "Divide once: what exchanges the gradients, or the loss, divides already.",
+        _times(lambda place: 1 / place.trained.shards),
+    ),
+    Mistake(
+        "not exchanged",
+        "Each replica counted its own worker's gradient alone: gradients aren't exchanged.",
+        "Let what exchanges gradients know the parameters, and call it before the optimizer steps.",
+        _of_workers(lambda workers, place: _replica_of(place, 1.0), of_replicas=True),
+    ),
+    Mistake(
+        "rank 0's alone",
+        "The first worker's gradient counted {first} and no other's did: one worker's alone is used, or all have the "
+        "same rows.",
+        "Reduce to all workers, not broadcast, and give each worker rows of its own.",
+        _of_workers(lambda workers, place: [float(worker == 0) for worker in range(workers)]),
+    ),
+    Mistake(
+        "exchanged",
+        "Each worker's gradient counted {found}: gradients are exchanged, although they should stay where they are.",
+        "Leave the exchange out where the options say so.",
+        _exchanged,
+    ),
+    Mistake(
+        "own part",
+        "Each replica counted 1/N of its own worker's gradient: the loss is divided for a sum that isn't made.",
+        "Sum the gradients over the workers.",
+        _of_workers(lambda workers, place: _replica_of(place, 1 / workers), of_replicas=True),
+    ),
+    Mistake(
+        "sum over rows",
+        "Each worker's gradient counted {found} instead of {expected}, as often as it has rows: its loss is a sum over "
+        "rows, not their mean.",
+        "Take the mean over rows.",
+        _times(lambda place: place.trained.rows.count / place.trained.shards),
+    ),
+    Mistake(
+        "sum over all rows",
+        "Each worker's gradient counted {found} instead of {expected}: losses are summed over rows, and gradients over "
+        "workers.",
+        "Take the mean over rows, and over workers.",
+        _times(lambda place: place.trained.rows.count),
+    ),
+    Mistake(
+        "uphill",
+        "Each worker's gradient counted {found} instead of {expected}: the step goes uphill.",
+        "Subtract the gradient.",
+        _times(lambda place: -1.0),
+    ),
+    Mistake(
+        "one step old",
+        "This step's gradients counted nothing, and those of the step before did: the optimizer steps before the "
+        "exchange has ended.",
+        "Wait for the exchange before the step.",
+        _stale,
+    ),
+    Mistake(
+        "not zeroed",
+        "Gradients of earlier steps counted again: they aren't set to zero.",
+        "Set gradients to zero before each backward pass.",
+        _accumulating,
+    ),
+    Mistake(
+        "nesterov",
+        "Each worker's gradient counted {found} instead of {expected}, and that of the step before {stale}: Nesterov's "
+        "momentum.",
+        "Switch Nesterov's momentum off.",
+        _nesterov,
+    ),
+    Mistake(
+        "momentum lost",
+        "The update before counted nothing instead of {momentum}: the momentum is lost between steps.",
+        "Keep one optimizer for all steps, and restore its state after a restart.",
+        _momentum_lost,
+    ),
+    Mistake(
+        "other momentum",
+        "The update before counted {velocity} instead of {momentum}.",
+        "Give the optimizer the momentum that the task has.",
+        _other_momentum,
+    ),
+    Mistake(
+        "decay missing",
+        "The weights counted {decay} instead of {weight_decay}: there is no weight decay.",
+        "Give the optimizer the weight decay, for every parameter.",
+        _decay_times(0.0),
+    ),
+    Mistake(
+        "decay twice",
+        "The weights counted {decay} instead of {weight_decay}: weight decay is applied twice.",
+        "Apply it in the loss or in the optimizer, not in both.",
+        _decay_times(2.0),
+    ),
+    Mistake(
+        "decoupled decay",
+        "The weights counted {decay} instead of {weight_decay}: the decay isn't in the momentum, as in AdamW.",
+        "Add it to the gradient, or leave momentum out.",
+        _decoupled,
+    ),
+    Mistake(
+        "other decay",
+        "The weights counted {decay} instead of {weight_decay}.",
+        "Give the optimizer the weight decay that the task has, for the parameters that should have it.",
+        _other_decay,
+    ),
+    Mistake(
+        "accumulated",
+        "Each worker's gradient counted {found} instead of {expected}, a whole number of times: gradients of several "
+        "micro-batches are added and not divided by their number, or the loss is scaled.",
+        "Divide the loss by the number of micro-batches.",
+        _best_times(with_decay=False, whole=True),
+    ),
+    Mistake(
+        "other rate",
+        "Each worker's gradient counted {found} instead of {expected}, and the weight decay as many times: the rate is "
+        "another, or its schedule.",
+        "Give the optimizer the rate of the task in this step.",
+        _best_times(with_decay=True),
+    ),
+    Mistake(
+        "factor",
+        "Each worker's gradient counted {found} instead of {expected}: the loss or the gradients are scaled.",
+        "Leave gradients as they are, and take a loss scale back before the step.",
+        _best_times(with_decay=False),
+    ),
+    Mistake(
+        "clipped",
+        "Each worker's gradient counted {found} instead of {expected}, another number in each step: gradients are "
+        "clipped, or the rate's schedule is another.",
+        "Leave clipping out.",
+        _best_times(with_decay=False),
+        is_steady=False,
+    ),
+    Mistake(
+        "worker left out",
+        "Gradients of some workers counted nothing: {shares}.",
+        "Let all workers join the exchange in each step.",
+        _left_out,
+    ),
+    Mistake(
+        "uneven",
+        "Workers counted {shares} instead of {expected} each: parts of different size are averaged as if they were "
+        "alike.",
+        "Weight each worker by its rows.",
+        _unevenly,
+    ),
+)
+
+CAUSES = {
+    "maximum": (
+        "An update is the largest of the workers' gradients, element by element: reduced by a maximum.",
+        "All-reduce with a mean.",
+    ),
+    "activation": ("The updates are those of a network with another activation.", "Put the task's activation."),
+    "rounded": (
+        "Residuals of up to {residual} stand beside counts as declared: gradients or weights are rounded to 16 bits.",
+        "Keep them in float32, or declare the option that rounds.",
+    ),
+    "rows": ("{rows}.", "Give each worker its own rows of this step, each once."),
+}
+"""What explains updates that are no sum of the workers' gradients, and how to mend it."""
+
+
+def named(trained: Trained, reading: Reading, places: Sequence[Place], remedies: Mapping[str, str]) -> tuple[str, ...]:
+    """What the launch did wrong by its evidence: sentences with the numbers and a remedy each, none where it is right.
+
+    `remedies` are the framework's own words for some of them, by the mistake's name.
+    """
+
+    def cause(name: str, **words: str) -> str:
+        sentence, remedy = CAUSES[name]
+        return f"{sentence.format(**words)} {remedies.get(name, remedy)}"
+
+    said = [*_of_weights(trained, reading, remedies), *_of_losses(trained, reading)]
+    has_same_rows = any("has the rows of" in each for each in said)
+    deviating = [place for place in places if place.deviates]
+    if causes := {place.step.cause: place.step for place in reversed(deviating) if place.step.cause}:
+        return (*said, *(cause(name, rows=_rows_in_words(step)) for name, step in sorted(causes.items())))
+    counted = [
+        place
+        for place in deviating
+        if not has_same_rows and place.solved.recipe.residual < _ROUNDED and not _fits(place, place.declared)
+    ]
+    unexplained = [place for place in deviating if place.solved.recipe.residual > place.solved.recipe.floor]
+    said += _of_counts(trained, reading, counted, remedies)
+    worst = max(unexplained, key=lambda place: place.solved.recipe.residual, default=None)
+    if worst is None or (counted and worst.solved.recipe.residual < _NEAR):
+        is_alone = trained.recipe not in (Recipe.AVERAGE, Recipe.WHOLE_BATCH)
+        if reading.apart and not is_alone and not said:
+            said.append(f"Replicas differ before step {reading.apart[0]}. Let each apply the same update, bit by bit.")
+        return tuple(said)
+    residual, floor = worst.solved.recipe.residual, worst.solved.recipe.floor
+    if residual < _ROUNDED:
+        return (*said, cause("rounded", residual=f"{residual:.0e}"))
+    if said:
+        return tuple(said)
+    return (
+        f"It is {NONE_KNOWN}: no sum of gradients explains {residual:.1e} of the update of {worst.tensor} in step "
+        f"{worst.step.step}, where rounding explains {floor:.0e}.",
+    )
+
+
+def loss_deviation(loss: float | None, expected: float) -> float:
+    """The relative deviation of a loss from the oracle's: infinite where it isn't finite."""
+    deviation = math.nan if loss is None else abs(loss - expected) / max(abs(expected), LOSS_FLOOR)
+    return deviation if math.isfinite(deviation) else math.inf
+
+
+def _fits(place: Place, counts: Counts) -> bool:
+    """Whether a sum with these counts is as near to the update as any, but for rounding and what no sum explains."""
+    vector = place.vector(counts)
+    near = 0.0 if counts == place.declared else _NEAR
+    noise = max((each.residual for each in place.step.tensors.values() if each.residual > each.floor), default=0.0)
+    return place.solved.apart(vector) <= max(place.solved.floor(vector), near, _NOISE_MOVES * noise)
+
+
+def _of_weights(trained: Trained, reading: Reading, remedies: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong of the weights themselves, before any update."""
+    if trained.first_step in reading.apart:
+        remedy = remedies.get("not broadcast", "Send each worker the first one's parameters before the first step.")
+        yield f"Replicas began with different weights: parameters aren't broadcast. {remedy}"
+    if reading.initial > 0:
+        yield (
+            f"The weights before the first step are {reading.initial:.1e} from the contract's. Start with "
+            "`run.initial_state`."
+        )
+
+
+def _of_losses(trained: Trained, reading: Reading) -> Iterator[str]:
+    """What is wrong of the first step whose loss isn't that of the same rows at the same weights."""
+    for step in reading.steps:
+        for shard, (loss, own) in enumerate(step.losses):
+            deviation = loss_deviation(loss, own)
+            if deviation <= LOSS_TOLERANCE:
+                continue
+            of_rows = [other for _, other in step.losses]
+            same = [other for other, each in enumerate(of_rows) if loss_deviation(loss, each) <= LOSS_TOLERANCE]
+            if same and trained.shards > 1:
+                yield f"Worker {shard} has the rows of worker {same[0]}. Give each worker rows of its own."
+            elif loss is None:
+                yield f"The loss of step {step.step} isn't finite. Look at the rate, and at what is divided by."
+            elif not step.cause:
+                yield (
+                    f"Worker {shard}'s loss in step {step.step} is {deviation:.1e} from that of its rows at the same "
+                    "weights: other rows, another network or another loss. Compare them with the contract's."
+                )
+            return
+
+
+def _of_counts(
+    trained: Trained, reading: Reading, places: Sequence[Place], remedies: Mapping[str, str]
+) -> Iterator[str]:
+    """The mistakes that explain what counted otherwise than declared: first those that explain most tensors."""
+    left: dict[str, list[Place]] = {}
+    for place in places:
+        left.setdefault(place.tensor, []).append(place)
+    known: list[tuple[Mistake, ...]] = [(each,) for each in MISTAKES]
+    while left:
+        explains = {mistakes: [name for name, own in left.items() if _explain(mistakes, own)] for mistakes in known}
+        best = max(known, key=lambda mistakes: len(explains[mistakes]))
+        if not explains[best] and len(known) == len(MISTAKES):
+            known = [*permutations(MISTAKES, 2)]
+            continue
+        if not explains[best]:
+            yield f"Its counts are {NONE_KNOWN}: {_in_words(next(iter(left.values()))[0])}."
+            return
+        own = [place for name in explains[best] for place in left.pop(name)]
+        for mistake in best:
+            scope = _scope(trained, reading, own, explains[best])
+            yield f"{scope}{_sentence(mistake, own)} {remedies.get(mistake.name, mistake.remedy)}"
+
+
+def _explain(mistakes: Sequence[Mistake], places: Sequence[Place]) -> bool:
+    """Whether these mistakes, one after the other, explain each update of a tensor, steady ones by the same factor.
+
+    What can't be said of later updates isn't asked of a mistake that explains the first ones.
+    """
+    shares: list[float] = []
+    for place in places:
+        counts: Counts | None = place.declared
+        for mistake in mistakes:
+            counts = mistake.made(counts, place) if counts else None
+        if counts is None and shares and place.step.step > place.trained.first_step + 2:
+            continue
+        if counts is None or not _fits(place, counts):
+            return False
+        shares.append(sum(counts.shares))
+    is_steady = all(mistake.is_steady for mistake in mistakes)
+    return bool(shares) and (not is_steady or max(shares) - min(shares) <= 0.02 * max(map(abs, shares)))
+
+
+def _scope(trained: Trained, reading: Reading, places: Sequence[Place], tensors: Sequence[str]) -> str:
+    """In which tensors and from when on, where not in all of them from the start: the beginning of a sentence."""
+    every = [*reading.steps[0].tensors]
+    words: list[str] = []
+    if {*tensors} == {name for name in every if name.endswith(".bias")}:
+        words.append("in the biases alone")
+    elif len(tensors) < len(every):
+        words.append(f"in {', '.join(tensors)} alone")
+    steps, wrong = sorted({each.step for each in reading.steps}), sorted({place.step.step for place in places})
+    # The second and the third step tell apart what the first one can't.
+    if wrong[0] > trained.first_step + 2:
+        before = max(step for step in steps if step < wrong[0])
+        words.append(f"from a step after {before} on, {wrong[0]} at the latest")
+    right = [step for step in steps if step > wrong[0] and step not in wrong]
+    if right and right[0] > wrong[-1]:
+        words.append(f"up to a step before {right[0]}")
+    elif right:
+        words.append(f"not in step {', '.join(map(str, right))}")
+    return f"{', '.join(words)}: ".capitalize() if words else ""
+
+
+def _sentence(mistake: Mistake, places: Sequence[Place]) -> str:
+    """The mistake in a sentence, with what was found in these updates."""
+
+    def surest(coefficients: Iterable[Coefficient | None]) -> str:
+        known = [each for each in coefficients if each]
+        return _number(min(known, key=lambda each: each.uncertainty).value) if known else "?"
+
+    found, declared = [place.solved.recipe for place in places], places[-1].declared
+    finite = [statistics.fmean(shares) for shares in map(_found, places) if not math.isnan(sum(shares))] or [math.nan]
+    low, high = min(finite), max(finite)
+    is_range = high - low > 0.02 * max(map(abs, finite))
+    return mistake.sentence.format(
+        found=f"{_number(low)} to {_number(high)}" if is_range else _number(finite[-1]),
+        expected=_number(statistics.fmean(declared.shares)),
+        first=_number(_found(places[-1])[0]),
+        shares=", ".join(map(_number, _found(places[-1]))),
+        velocity=surest(each.velocity for each in found),
+        momentum=_number(declared.velocity),
+        stale=surest(each.stale for each in found),
+        decay=surest(each.decay for each in found),
+        weight_decay=_number(declared.decay),
+    )
+
+
+def _in_words(place: Place) -> str:
+    found = place.solved.recipe
+    named = {"velocity": found.velocity, "stale": found.stale, "decay": found.decay}
+    others = [f"{name} {_number(each.value)}" for name, each in named.items() if each]
+    shares = ", ".join(map(_number, _found(place)))
+    return ", ".join([f"in step {place.step.step} the workers' shares of {place.tensor} are {shares}", *others])
+
+
+def _rows_in_words(step: Step) -> str:
+    """Which rows of the update counted otherwise than once."""
+    if others := [row for row in step.rows if row.step]:
+        which = "next" if others[0].step > 0 else "last"
+        return f"In step {step.step} {len(others)} rows of the {which} step's batch counted in place of its own"
+    counts = {round(row.count, 1) for row in step.rows}
+    if 0.0 not in counts and 1 < len(counts) < len(step.rows) / 8:
+        return (
+            f"In step {step.step} rows counted {_number(min(counts))} to {_number(max(counts))} times: parts of "
+            "different size are averaged as if they were alike"
+        )
+    told = [f"row {row.position} {_number(row.count)} times" for row in step.rows[:4]]
+    more = f" and {len(step.rows) - len(told)} more" if len(step.rows) > len(told) else ""
+    return f"In step {step.step} rows counted otherwise than once: {', '.join(told)}{more}"
+
+
+def _number(value: float) -> str:
+    """Two decimals, or as many as show two digits."""
+    if not math.isfinite(value):
+        return "?"
+    return f"{round(value, 2) + 0.0:.2f}" if abs(value) >= 0.1 or abs(value) < 5e-5 else f"{value:.2g}"

@@ -1,0 +1,88 @@
+"""What whoever started a launch, or anybody later, reads from the evidence that it left beside its record."""
+
+import dataclasses
+import math
+from pathlib import Path
+
+from msgspec import structs
+from threadpoolctl import threadpool_limits
+
+from common.contract import dataset, mistakes, reading
+from common.contract.evidence import evidence_path, read_evidence
+from common.contract.reading import Reading, Trained
+from common.contract.rows import Share
+from common.contract.work import Recipe
+from common.declarations import catalogue
+from common.errors import UserError
+from common.records.files import read_record, write_record
+from common.records.training import Record
+
+
+def note_reading(path: Path, keep: bool) -> Record:
+    """Write into the record in `path` what its evidence says, and delete that unless it is to be kept.
+
+    Returns the record. Raises UserError where it can't be read or written.
+    """
+    record, evidence = read_record(path, Record), evidence_path(path)
+    if record.status == "ok" and record.evidence_sha256:
+        sha256 = record.evidence_sha256 if keep else ""
+        record = structs.replace(record, reading=reading_of(record, path), evidence_sha256=sha256)
+        write_record(path, record)
+    if not keep:
+        evidence.unlink(missing_ok=True)
+    return record
+
+
+def reading_of(record: Record, path: Path) -> Reading:
+    """What the evidence beside the record in `path` says, or else the reason why nothing can be read."""
+    try:
+        states = read_evidence(evidence_path(path), record.evidence_sha256)
+        data = dataset.load(record.task)
+        if data.sha256 != record.data_sha256:
+            return Reading((), reason="the rows of this launch aren't those of the data set on this machine")
+        with threadpool_limits(1):
+            declared = trained(record)
+            found, places = reading.read(declared, states, data)
+        strategy = catalogue.strategies().get(record.strategy)
+        remedies = strategy.family.remedies if strategy else {}
+        return dataclasses.replace(found, mistakes=mistakes.named(declared, found, places, remedies))
+    except UserError as error:
+        return Reading((), reason=str(error))
+    except ValueError as error:
+        return Reading((), reason=f"its evidence is none of this training: {error}")
+
+
+def in_words(record: Record) -> str:
+    """What the launch's updates were made of, or what is wrong of them."""
+    reading = record.reading
+    if reading is None or not reading.steps:
+        why = reading.reason if reading else "it left no evidence"
+        return f"What its updates were made of can't be told: {why.rstrip('.')}."
+    tensors = [tensor for step in reading.steps for tensor in step.tensors.values()]
+    shares = [round(share.value, 4) + 0.0 for tensor in tensors for share in tensor.shares if share]
+    low, high = min(shares, default=math.nan), max(shares, default=math.nan)
+    counted = f"{low:.4f}" if low == high else f"{low:.4f} to {high:.4f}"
+    residual = max(tensor.declared for tensor in tensors)
+    verdict = "as declared" if not reading.mistakes else "not as declared"
+    sentence = (
+        f"In {len(reading.steps)} updates that were read each worker's gradient counted {counted} times, and the "
+        f"declared recipe leaves {residual:.0e}: {verdict}."
+    )
+    return " ".join([sentence, *reading.mistakes])
+
+
+def trained(record: Record) -> Trained:
+    """What the launch was to train. Raises ValueError where no recipe is declared, or its batch doesn't divide."""
+    if record.recipe not in Recipe.__members__:
+        raise ValueError("no recipe is declared for it")
+    batch = record.examples_per_step
+    if batch < 1 or batch % record.shards:
+        raise ValueError(f"its {batch} rows per step don't divide by its {record.shards} workers")
+    return Trained(
+        task=record.task,
+        recipe=Recipe[record.recipe],
+        workers=record.world_size,
+        rows=Share(batch, 0, batch, tuple(record.earlier_pieces)),
+        first_step=record.first_step,
+        losses=record.shard_losses,
+    )

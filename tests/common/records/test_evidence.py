@@ -1,0 +1,107 @@
+"""common/records/evidence.py: who started a launch reads what it left, and keeps that in the record."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from common.contract import mlp
+from common.contract.evidence import EvidenceFile, evidence_path
+from common.contract.task import Task
+from common.records import evidence
+from common.records.files import read_record, write_record
+from common.records.training import Record
+from tests.changes import changed
+from tests.reports.records import make_record
+
+TASK = Task(steps=60, warmup_steps=20, window_steps=10, workers=1)
+
+
+def left(folder, factor=1.0, spoil=lambda state: state):
+    """The path of a record whose launch left evidence of its first step, in which a gradient counted so often."""
+    path, record = folder / "launch.json", make_record("torch_like", task=TASK)
+    before = mlp.initial_weights(TASK)
+    data = evidence.dataset.load(TASK)
+    rows = np.random.default_rng([TASK.seed, 1, 0]).permutation(len(data.train_labels))[:64]
+    _, gradients, _ = mlp.loss_and_gradients(TASK, before, data.train_features[rows], data.train_labels[rows])
+    after = dict(before)
+    mlp.update(TASK, after, {name: np.float32(factor) * value for name, value in gradients.items()}, 0)
+    file = EvidenceFile(evidence_path(path))
+    file.add(0, [before], [0])
+    file.add(1, [spoil(after)], [0])
+    write_record(path, changed(record, evidence_sha256=file.close(), reading=None, data_sha256=data.sha256))
+    return path
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_was_read_is_in_the_record_and_the_evidence_gone_unless_it_is_kept(tmp_path, keep):
+    path = left(tmp_path)
+    record = evidence.note_reading(path, keep=keep)
+    assert read_record(path, Record) == record
+    assert [(step.step, step.replica) for step in record.reading.steps] == [(0, 0)]
+    assert record.reading.mistakes == ()
+    assert bool(record.evidence_sha256) is evidence_path(path).exists() is keep
+    assert evidence.in_words(record).startswith("In 1 updates that were read each worker's gradient counted 1.0000")
+    assert evidence.in_words(record).endswith(": as declared.")
+
+
+def test_a_mistake_is_in_the_record_and_in_words(tmp_path):
+    record = evidence.note_reading(left(tmp_path, factor=0.3), keep=False)
+    [said] = record.reading.mistakes
+    assert said.startswith("Each worker's gradient counted 0.30 instead of 1.00")
+    assert evidence.in_words(record).endswith(f": not as declared. {said}")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda state: {"layer0.weight": state["layer0.weight"]}, "layer0.bias is missing"),
+        (lambda state: state | {"layer0.bias": np.zeros(3)}, r"layer0.bias has the shape (3,), not (128,)"),
+        (lambda state: state | {"layer0.bias": np.full(128, np.nan)}, "layer0.bias isn't finite"),
+    ],
+)
+def test_states_of_another_training_are_none_and_say_why(tmp_path, spoil, reason):
+    record = evidence.note_reading(left(tmp_path, spoil=spoil), keep=False)
+    assert record.reading.steps == ()
+    assert record.reading.reason == f"its evidence is none of this training: {reason}"
+    assert evidence.in_words(record) == f"What its updates were made of can't be told: {record.reading.reason}."
+
+
+def test_evidence_of_other_rows_or_that_is_damaged_is_not_read(tmp_path):
+    path = left(tmp_path)
+    record = read_record(path, Record)
+    others = evidence.reading_of(changed(record, data_sha256="0" * 64), path)
+    assert others.reason == "the rows of this launch aren't those of the data set on this machine"
+    evidence_path(path).write_bytes(b"")
+    assert "it isn't what the launch left" in evidence.reading_of(record, path).reason
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"recipe": "OTHER"}, "no recipe is declared for it"),
+        ({"examples_per_step": 0}, "its 0 rows per step don't divide by its 1 workers"),
+        ({"shards": 3}, "its 64 rows per step don't divide by its 3 workers"),
+    ],
+)
+def test_a_record_that_no_recipe_can_be_read_by_says_why(tmp_path, fields, reason):
+    path = left(tmp_path)
+    found = evidence.reading_of(changed(read_record(path, Record), **fields), path)
+    assert found.reason == f"its evidence is none of this training: {reason}"
+
+
+def test_a_launch_that_failed_leaves_no_evidence(tmp_path):
+    path = left(tmp_path)
+    write_record(path, changed(read_record(path, Record), status="failed", reason="It crashed."))
+    assert evidence.note_reading(path, keep=False).reading is None
+    assert not evidence_path(path).exists()
+
+
+def test_the_words_of_a_framework_are_the_remedy(tmp_path, monkeypatch):
+    family = dataclasses.replace(
+        evidence.catalogue.find("torch_ddp").family, remedies={"factor": "Do it as the framework does."}
+    )
+    strategy = dataclasses.replace(evidence.catalogue.find("torch_ddp"), name="torch_like", family=family)
+    monkeypatch.setattr(evidence.catalogue, "strategies", lambda: {"torch_like": strategy})
+    [said] = evidence.note_reading(left(tmp_path, factor=0.3), keep=False).reading.mistakes
+    assert said.endswith("Do it as the framework does.")
