@@ -45,49 +45,49 @@ class Mistake:
 
     name: str
     sentence: str
-    """With {found} and {expected} for the gradients' mean share and {shares} for each, {velocity}, {stale} and {decay}
-    for what else was found, and {momentum} and {weight_decay} for what was asked."""
+    """With {counted} and {decayed} for the beginnings of sentences on gradients and weights, {found}, {expected} and
+    {shares} for gradients, {velocity} and {stale} for what else was found, and {momentum} for what was asked."""
     remedy: str
     made: _Made
     is_steady: bool = True
     """Whether its factor is the same in all tensors and steps."""
 
 
-def _times(factor: Callable[[Place], float]) -> _Made:
-    """Gradients that count so many times as often."""
+def _more(direction: Callable[[Counts], Counts], times: Callable[[Place], float] | None = None) -> _Made:
+    """The counts and so many times the direction more; None: as often as explains the update best."""
 
     def made(counts: Counts, place: Place) -> Counts | None:
-        times = factor(place)
-        shares = tuple(times * share for share in counts.shares)
-        return None if times == 1 else dataclasses.replace(counts, shares=shares)
+        way = direction(counts)
+        vector = place.vector(way)
+        more = times(place) if times else place.solved.along(place.vector(counts), vector)
+        if not more or not math.isfinite(more) or not vector.any():
+            return None
+        shares = tuple(own + more * each for own, each in zip(counts.shares, way.shares, strict=True))
+        return dataclasses.replace(
+            counts, shares=shares, velocity=counts.velocity + more * way.velocity, decay=counts.decay + more * way.decay
+        )
 
     return made
 
 
-def _best_times(with_decay: bool, whole: bool = False) -> _Made:
-    """Gradients that count as often as explains the update best, a `whole` number of times; the weights likewise."""
-
-    def made(counts: Counts, place: Place) -> Counts | None:
-        if with_decay and not counts.decay:
-            return None
-        direction = Counts(counts.shares, 0.0, counts.decay * with_decay)
-        times = 1 + place.solved.along(place.vector(counts), place.vector(direction))
-        if not math.isfinite(times) or (whole and round(times) < 2):
-            return None
-        times = float(round(times)) if whole else times
-        shares = tuple(times * share for share in counts.shares)
-        return dataclasses.replace(counts, shares=shares, decay=counts.decay * (times if with_decay else 1))
-
-    return made
+def _nothing(counts: Counts) -> tuple[float, ...]:
+    return tuple(0.0 for _ in counts.shares)
 
 
-def _rate_times_workers(counts: Counts, place: Place) -> Counts | None:
-    workers = place.trained.shards
-    if workers < 2 or not counts.decay:
-        return None
-    return dataclasses.replace(
-        counts, shares=tuple(workers * each for each in counts.shares), decay=workers * counts.decay
-    )
+def _gradients(counts: Counts) -> Counts:
+    return Counts(counts.shares, 0.0, 0.0)
+
+
+def _rates(counts: Counts) -> Counts:
+    """Gradients and weights; without decay, where that is the same, nothing."""
+    return Counts(counts.shares if counts.decay else _nothing(counts), 0.0, counts.decay)
+
+
+def _whole_times(counts: Counts, place: Place) -> Counts | None:
+    """Gradients that count a whole number of times as often."""
+    nearest = _more(_gradients)(counts, place)
+    times = round(sum(nearest.shares) / sum(counts.shares)) if nearest and sum(counts.shares) else 0
+    return _more(_gradients, lambda place: times - 1)(counts, place) if times > 1 else None
 
 
 def _of_workers(shares: Callable[[int, Place], Sequence[float]], of_replicas: bool = False) -> _Made:
@@ -130,8 +130,7 @@ def _found(place: Place) -> tuple[float, ...]:
 
 
 def _stale(counts: Counts, place: Place) -> Counts | None:
-    nothing = tuple(0.0 for _ in counts.shares)
-    return dataclasses.replace(counts, shares=nothing, stale=sum(counts.shares)) if place.has_stale else None
+    return dataclasses.replace(counts, shares=_nothing(counts), stale=sum(counts.shares)) if place.has_stale else None
 
 
 def _nesterov(counts: Counts, place: Place) -> Counts | None:
@@ -153,26 +152,7 @@ def _dampened(counts: Counts, place: Place) -> Counts | None:
     """Of all steps but the first a part of the gradient, with the decay in it, goes into the velocity."""
     if not counts.velocity or place.is_first:
         return None
-    return _best_times(with_decay=bool(counts.decay))(counts, place)
-
-
-def _momentum_lost(counts: Counts, place: Place) -> Counts | None:
-    return dataclasses.replace(counts, velocity=0.0) if counts.velocity and place.has_velocity else None
-
-
-def _other_momentum(counts: Counts, place: Place) -> Counts | None:
-    if not place.has_velocity:
-        return None
-    direction = Counts(tuple(0.0 for _ in counts.shares), 1.0, 0.0)
-    more = place.solved.along(place.vector(counts), place.vector(direction))
-    return dataclasses.replace(counts, velocity=counts.velocity + more) if math.isfinite(more) else None
-
-
-def _decay_times(factor: float) -> _Made:
-    def made(counts: Counts, place: Place) -> Counts | None:
-        return dataclasses.replace(counts, decay=factor * counts.decay) if counts.decay else None
-
-    return made
+    return _more(_rates if counts.decay else _gradients)(counts, place)
 
 
 def _decoupled(counts: Counts, place: Place) -> Counts | None:
@@ -181,12 +161,6 @@ def _decoupled(counts: Counts, place: Place) -> Counts | None:
         return None
     velocity = counts.velocity * (1 - _rate(place) * counts.decay)
     return dataclasses.replace(counts, velocity=velocity, decay=counts.decay * (1 - counts.velocity))
-
-
-def _other_decay(counts: Counts, place: Place) -> Counts | None:
-    direction = Counts(tuple(0.0 for _ in counts.shares), 0.0, 1.0)
-    more = place.solved.along(place.vector(counts), place.vector(direction))
-    return dataclasses.replace(counts, decay=counts.decay + more) if math.isfinite(more) else None
 
 
 def _accumulating(counts: Counts, place: Place) -> Counts | None:
@@ -206,7 +180,7 @@ def _accumulating(counts: Counts, place: Place) -> Counts | None:
 
 
 def _frozen(counts: Counts, place: Place) -> Counts | None:
-    return None if place.solved.has_moved else Counts(tuple(0.0 for _ in counts.shares), 0.0, 0.0)
+    return None if place.solved.has_moved else Counts(_nothing(counts), 0.0, 0.0)
 
 
 def _rate(place: Place) -> float:
@@ -226,16 +200,15 @@ MISTAKES = (
     ),
     Mistake(
         "summed",
-        "Each worker's gradient counted {found} instead of {expected}: summed, not averaged.",
+        "{counted}: summed, not averaged.",
         "Divide by the world size, or all-reduce with a mean.",
-        _times(lambda place: place.trained.shards),
+        _more(_gradients, lambda place: place.trained.shards - 1),
     ),
     Mistake(
         "rate times workers",
-        "Each worker's gradient counted {found} instead of {expected}, and the weight decay as many times more: the "
-        "learning rate is multiplied by the number of workers.",
+        "{counted}, and the weight decay as many times more: the learning rate is multiplied by the number of workers.",
         "Leave the learning rate as it is, or scale it on purpose by --learning-rate.",
-        _rate_times_workers,
+        _more(_rates, lambda place: place.trained.shards - 1),
     ),
     Mistake(
         "dampened",
@@ -245,9 +218,9 @@ MISTAKES = (
     ),
     Mistake(
         "averaged twice",
-        "Each worker's gradient counted {found} instead of {expected}: averaged twice.",
+        "{counted}: averaged twice.",
         "Divide once: what exchanges the gradients, or the loss, divides already.",
-        _times(lambda place: 1 / place.trained.shards),
+        _more(_gradients, lambda place: 1 / place.trained.shards - 1),
     ),
     Mistake(
         "not exchanged",
@@ -257,7 +230,7 @@ MISTAKES = (
     ),
     Mistake(
         "rank 0's alone",
-        "The first worker's gradient counted {first} and no other's did: one worker's alone is used, or all have the "
+        "The first worker's gradient counted, and no other's did: one worker's alone is used, or all have the "
         "same rows.",
         "Reduce to all workers, not broadcast, and give each worker rows of its own.",
         _of_workers(lambda workers, place: [float(worker == 0) for worker in range(workers)]),
@@ -269,30 +242,10 @@ MISTAKES = (
         _exchanged,
     ),
     Mistake(
-        "own part",
-        "Each replica counted 1/N of its own worker's gradient: the loss is divided for a sum that isn't made.",
-        "Sum the gradients over the workers.",
-        _of_workers(lambda workers, place: _replica_of(place, 1 / workers), of_replicas=True),
-    ),
-    Mistake(
         "sum over rows",
-        "Each worker's gradient counted {found} instead of {expected}, as often as it has rows: its loss is a sum over "
-        "rows, not their mean.",
+        "{counted}, as often as it has rows: its loss is a sum over rows, not their mean.",
         "Take the mean over rows.",
-        _times(lambda place: place.trained.rows.count / place.trained.shards),
-    ),
-    Mistake(
-        "sum over all rows",
-        "Each worker's gradient counted {found} instead of {expected}: losses are summed over rows, and gradients over "
-        "workers.",
-        "Take the mean over rows, and over workers.",
-        _times(lambda place: place.trained.rows.count),
-    ),
-    Mistake(
-        "uphill",
-        "Each worker's gradient counted {found} instead of {expected}: the step goes uphill.",
-        "Subtract the gradient.",
-        _times(lambda place: -1.0),
+        _more(_gradients, lambda place: place.trained.rows.count / place.trained.shards - 1),
     ),
     Mistake(
         "one step old",
@@ -309,8 +262,7 @@ MISTAKES = (
     ),
     Mistake(
         "nesterov",
-        "Each worker's gradient counted {found} instead of {expected}, and that of the step before {stale}: Nesterov's "
-        "momentum.",
+        "{counted}, and that of the step before {stale}: Nesterov's momentum.",
         "Switch Nesterov's momentum off.",
         _nesterov,
     ),
@@ -318,64 +270,56 @@ MISTAKES = (
         "momentum lost",
         "The update before counted nothing instead of {momentum}: the momentum is lost between steps.",
         "Keep one optimizer for all steps, and restore its state after a restart.",
-        _momentum_lost,
+        _more(lambda counts: Counts(_nothing(counts), counts.velocity, 0.0), lambda place: -1),
     ),
     Mistake(
         "other momentum",
         "The update before counted {velocity} instead of {momentum}.",
         "Give the optimizer the momentum that the task has.",
-        _other_momentum,
+        _more(lambda counts: Counts(_nothing(counts), 1.0, 0.0)),
     ),
     Mistake(
         "decay missing",
-        "The weights counted {decay} instead of {weight_decay}: there is no weight decay.",
+        "{decayed}: there is no weight decay.",
         "Give the optimizer the weight decay, for every parameter.",
-        _decay_times(0.0),
-    ),
-    Mistake(
-        "decay twice",
-        "The weights counted {decay} instead of {weight_decay}: weight decay is applied twice.",
-        "Apply it in the loss or in the optimizer, not in both.",
-        _decay_times(2.0),
+        _more(lambda counts: Counts(_nothing(counts), 0.0, counts.decay), lambda place: -1),
     ),
     Mistake(
         "decoupled decay",
-        "The weights counted {decay} instead of {weight_decay}: the decay isn't in the momentum, as in AdamW.",
+        "{decayed}: the decay isn't in the momentum, as in AdamW.",
         "Add it to the gradient, or leave momentum out.",
         _decoupled,
     ),
     Mistake(
         "other decay",
-        "The weights counted {decay} instead of {weight_decay}.",
+        "{decayed}.",
         "Give the optimizer the weight decay that the task has, for the parameters that should have it.",
-        _other_decay,
+        _more(lambda counts: Counts(_nothing(counts), 0.0, 1.0)),
     ),
     Mistake(
         "accumulated",
-        "Each worker's gradient counted {found} instead of {expected}, a whole number of times: gradients of several "
+        "{counted}, a whole number of times: gradients of several "
         "micro-batches are added and not divided by their number, or the loss is scaled.",
         "Divide the loss by the number of micro-batches.",
-        _best_times(with_decay=False, whole=True),
+        _whole_times,
     ),
     Mistake(
         "other rate",
-        "Each worker's gradient counted {found} instead of {expected}, and the weight decay as many times: the rate is "
-        "another, or its schedule.",
+        "{counted}, and the weight decay as many times: the rate is another, or its schedule.",
         "Give the optimizer the rate of the task in this step.",
-        _best_times(with_decay=True),
+        _more(_rates),
     ),
     Mistake(
         "factor",
-        "Each worker's gradient counted {found} instead of {expected}: the loss or the gradients are scaled.",
+        "{counted}: the loss or the gradients are scaled.",
         "Leave gradients as they are, and take a loss scale back before the step.",
-        _best_times(with_decay=False),
+        _more(_gradients),
     ),
     Mistake(
         "clipped",
-        "Each worker's gradient counted {found} instead of {expected}, another number in each step: gradients are "
-        "clipped, or the rate's schedule is another.",
+        "{counted}, another number in each step: gradients are clipped, or the rate's schedule is another.",
         "Leave clipping out.",
-        _best_times(with_decay=False),
+        _more(_gradients),
         is_steady=False,
     ),
     Mistake(
@@ -568,16 +512,18 @@ def _sentence(mistake: Mistake, places: Sequence[Place]) -> str:
     finite = [statistics.fmean(shares) for shares in map(_found, places) if not math.isnan(sum(shares))] or [math.nan]
     low, high = min(finite), max(finite)
     is_range = high - low > 0.02 * max(map(abs, finite))
+    share = f"{_number(low)} to {_number(high)}" if is_range else _number(finite[-1])
+    expected = _number(statistics.fmean(declared.shares))
+    decay = surest(each.decay for each in found)
     return mistake.sentence.format(
-        found=f"{_number(low)} to {_number(high)}" if is_range else _number(finite[-1]),
-        expected=_number(statistics.fmean(declared.shares)),
-        first=_number(_found(places[-1])[0]),
+        counted=f"Each worker's gradient counted {share} instead of {expected}",
+        decayed=f"The weights counted {decay} instead of {_number(declared.decay)}",
+        found=share,
+        expected=expected,
         shares=", ".join(map(_number, _found(places[-1]))),
         velocity=surest(each.velocity for each in found),
         momentum=_number(declared.velocity),
         stale=surest(each.stale for each in found),
-        decay=surest(each.decay for each in found),
-        weight_decay=_number(declared.decay),
     )
 
 

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from common.contract.evidence import evidence_path
 from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.catalogue import Program
@@ -101,7 +102,9 @@ def main() -> None:
     limits, status = request.limits, TIMED_OUT_STATUS if outcome.timed_out else exit_status(outcome.status)
     if errors and status and not outcome.timed_out:
         ended = ending.read(status, limits.deadline_seconds, errors.text, program.launcher)
-        errors.conclude(program.name, ended, (limits.record or new_record(program.name)).with_suffix(".log"))
+        record = limits.record or new_record(program.name)
+        errors.conclude(program.name, ended, record.with_suffix(".log"))
+        evidence_path(record).unlink(missing_ok=True)
     elif errors:
         errors.show_rest()
         if not status and isinstance(program, Strategy) and limits.record and limits.record.exists():

@@ -268,10 +268,11 @@ class Run:
         if self._evidence is None or self._step not in self._windows.evidence:
             return
         self._peak_bytes = max(self._peak_bytes, machine.peak_memory())
-        # The momentum is told by the weights, but for what a run begins with.
-        begins = self._step == self.first_step
+        # The weights tell the momentum, but for what a run begins with.
+        momenta = self.initial_state if self._step == self.first_step else {}
         own = [
-            {name: value for name, value in state.items() if begins or not name.endswith(".momentum")}
+            {name: value for name, value in state.items() if not name.endswith(".momentum")}
+            | {name: value for name, value in momenta.items() if name.endswith(".momentum")}
             for state in self._replicas()
         ]
         digests = [[*_digests(state).values()] for state in own]

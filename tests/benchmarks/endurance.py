@@ -108,7 +108,9 @@ def kill_worker(strategy: Strategy, task: Task, chance: random.Random, folder: P
         del os.environ[name]
     wrong += [f"it ended {record.status} ({record.reason})"] if record.status != "ok" else []
     [compared] = certificate.compare({planned.name: record}, folder) or [None]
-    wrong += [f"it {compared.verdict} ({compared.note})"] if compared and compared.verdict != certificate.FOLLOWS else []
+    wrong += (
+        [f"it {compared.verdict} ({compared.note})"] if compared and compared.verdict != certificate.FOLLOWS else []
+    )
     if workers == 1 and record.status == "ok":
         kept = final_weights(record, folder)
         others = weights_of(dataclasses.replace(planned, task=undisturbed))

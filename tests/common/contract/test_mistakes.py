@@ -62,19 +62,10 @@ MADE = {
     "not exchanged": (apart(own), "Each replica counted its own worker's gradient alone: gradients aren't exchanged."),
     "rank 0's alone": (
         {"combine": lambda gradients, replica: gradients[0]},
-        "The first worker's gradient counted 1.00 and no other's did",
+        "The first worker's gradient counted, and no other's did",
     ),
     "exchanged": ({"recipe": Recipe.OWN_SHARD}, f"{COUNTED} 0.50: gradients are exchanged, although they should stay"),
-    "own part": (
-        apart(lambda gradients, replica: {name: value / np.float32(2) for name, value in gradients[replica].items()}),
-        "Each replica counted 1/N of its own worker's gradient",
-    ),
     "sum over rows": ({"combine": scaled(32)}, f"{COUNTED} 16.00 instead of 0.50, as often as it has rows"),
-    "sum over all rows": (
-        {"combine": scaled(64)},
-        f"{COUNTED} 32.00 instead of 0.50: losses are summed over rows, and gradients over workers.",
-    ),
-    "uphill": ({"combine": scaled(-1)}, f"{COUNTED} -0.50 instead of 0.50: the step goes uphill."),
     "one step old": (
         {"combine": one_step_old()},
         "This step's gradients counted nothing, and those of the step before did",
@@ -90,7 +81,6 @@ MADE = {
     "momentum lost": (taught(momentum=0.0), "The update before counted nothing instead of 0.50: the momentum is lost"),
     "other momentum": (taught(momentum=0.9), "The update before counted 0.90 instead of 0.50."),
     "decay missing": (taught(weight_decay=0.0), "The weights counted 0.00 instead of 0.001: there is no weight decay."),
-    "decay twice": (taught(weight_decay=0.002), "The weights counted 0.002 instead of 0.001: weight decay is applied"),
     "decoupled decay": (
         {"sgd": sgd_with(decoupled=True)},
         "The weights counted 0.0005 instead of 0.001: the decay isn't in the momentum, as in AdamW.",
