@@ -76,6 +76,22 @@ class Reading:
     reason: str = ""
     """Why nothing could be read, where there are no steps."""
 
+    @property
+    def tensors(self) -> list[TensorRecipe]:
+        """Those of every step."""
+        return [tensor for step in self.steps for tensor in step.tensors.values()]
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The smallest and the largest share that any worker's gradient had; NaN where none can be told."""
+        known = [share.value for tensor in self.tensors for share in tensor.shares if share] or [math.nan]
+        return min(known), max(known)
+
+    @property
+    def residual(self) -> float:
+        """The largest that the declared counts leave."""
+        return max(tensor.declared for tensor in self.tensors)
+
 
 @dataclass(frozen=True)
 class Trained:

@@ -49,8 +49,6 @@ class Allocation(ABC, Generic[AnySite]):
 class ThisMachine(Allocation[None]):
     """A launch on this machine, without any ssh, by the code of this checkout or of another."""
 
-    launcher: str = "common.launching.launch"
-    """The module of the checkout that starts a program."""
     root: Path = ROOT
     """The checkout."""
 
@@ -60,7 +58,9 @@ class ThisMachine(Allocation[None]):
     def run(self, job: Job, site: None, log_path: Path) -> Ended:
         """As `Allocation` has it."""
         deadline_seconds = job.deadline_seconds
-        status = start(["-m", self.launcher, *job.words], self.root, log_path, deadline_seconds, job.variables)
+        status = start(
+            ["-m", "common.launching.launch", *job.words], self.root, log_path, deadline_seconds, job.variables
+        )
         log = log_path.read_text(encoding="utf-8", errors="replace")
         launcher = job.program.launcher
         return ending.read(status, deadline_seconds, log, launcher)

@@ -253,16 +253,15 @@ def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callab
 
 def _with_recipe(comparison: Comparison, reading: Reading) -> Comparison:
     """The comparison with what its updates were made of."""
-    tensors = [tensor for step in reading.steps for tensor in step.tensors.values()]
-    shares = [share.value for tensor in tensors for share in tensor.shares if share]
+    tensors, (least, largest) = reading.tensors, reading.shares
     return dataclasses.replace(
         comparison,
         updates=len(reading.steps),
-        least_share=min(shares, default=math.nan),
-        largest_share=max(shares, default=math.nan),
+        least_share=least,
+        largest_share=largest,
         velocity=_surest([tensor.velocity for tensor in tensors]),
         decay=_surest([tensor.decay for tensor in tensors]),
-        residual=max(tensor.declared for tensor in tensors),
+        residual=reading.residual,
         rounding=max((tensor.declared / tensor.floor for tensor in tensors if tensor.floor), default=math.nan),
         loss=max((loss_deviation(*pair) for step in reading.steps for pair in step.losses), default=math.nan),
     )

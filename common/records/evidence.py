@@ -1,7 +1,6 @@
 """What whoever started a launch, or anybody later, reads from the evidence that it left beside its record."""
 
 import dataclasses
-import math
 from pathlib import Path
 
 from msgspec import structs
@@ -58,15 +57,12 @@ def in_words(record: Record) -> str:
     if reading is None or not reading.steps:
         why = reading.reason if reading else "it left no evidence"
         return f"What its updates were made of can't be told: {why.rstrip('.')}."
-    tensors = [tensor for step in reading.steps for tensor in step.tensors.values()]
-    shares = [round(share.value, 4) + 0.0 for tensor in tensors for share in tensor.shares if share]
-    low, high = min(shares, default=math.nan), max(shares, default=math.nan)
-    counted = f"{low:.4f}" if low == high else f"{low:.4f} to {high:.4f}"
-    residual = max(tensor.declared for tensor in tensors)
+    low, high = (f"{round(share, 4) + 0.0:.4f}" for share in reading.shares)
+    counted = low if low == high else f"{low} to {high}"
     verdict = "as declared" if not reading.mistakes else "not as declared"
     sentence = (
         f"In {len(reading.steps)} updates that were read each worker's gradient counted {counted} times, and the "
-        f"declared recipe leaves {residual:.0e}: {verdict}."
+        f"declared recipe leaves {reading.residual:.0e}: {verdict}."
     )
     return " ".join([sentence, *reading.mistakes])
 

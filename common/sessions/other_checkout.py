@@ -23,11 +23,8 @@ from common.records.training import Record
 RECORDS = "against_records"
 """The folder in a comparison's folder that has the records and logs of the other checkout."""
 
-_RECORD_MODULES = (
-    *("common/records/header.py", "common/records/training.py"),
-    *("common/measurement/record.py", "common/record.py"),
-)
-"""Where a commit has the header of its records and its `Record`, and where earlier ones have both."""
+_RECORD_MODULES = ("common/records/header.py", "common/records/training.py")
+"""Where a commit has the header of its records and its `Record`."""
 
 _OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
 """Variables by which a git hook that starts a comparison would name its own repository, whichever is asked for."""
@@ -112,12 +109,6 @@ def other_checkout(against: Against, folder: Path, root: Path = ROOT) -> Generat
     finally:
         # Not what its link to the environments leads to.
         shutil.rmtree(checkout, ignore_errors=True)
-
-
-def launcher_of(checkout: Path) -> str:
-    """The module of a checkout that starts a strategy."""
-    is_early = (checkout / "common/launch.py").exists()
-    return "common.launch" if is_early else "common.launching.launch"
 
 
 def _commit(rev: str, root: Path) -> str:

@@ -28,7 +28,7 @@ from common.records.files import read_records
 from common.records.metrics import throughput
 from common.records.training import Record
 from common.sessions.folder import read_rows, write_rows
-from common.sessions.other_checkout import RECORDS, Against, launcher_of
+from common.sessions.other_checkout import RECORDS, Against
 from common.sessions.session import Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER, Judgement, judge
@@ -208,7 +208,7 @@ def run_both(launch: PlannedLaunch, folder: Path, checkout: Path) -> tuple[Recor
 
 def _run(launch: PlannedLaunch, folder: Path, code: Path) -> Record:
     """Make a launch with this checkout, and once more where it failed; the first attempt's log and record are kept."""
-    place = ThisMachine(launcher_of(code), code)
+    place = ThisMachine(code)
     paths = [folder / f"{launch.name}.json", folder / f"{launch.name}.log"]
     kept = {path: path.with_name(f"{path.name}{_FIRST_ATTEMPT}") for path in paths}
     for path in kept.values():

@@ -133,7 +133,6 @@ def test_files_that_are_no_code_of_the_checkout_do_not_count(root, refusal, name
     ("module", "text", "complaint", "remedy"),
     [
         (MODULE, record_module(1), "writes records of schema version 1,", "name a later commit"),
-        ("common/record.py", record_module(1), "writes records of schema version 1,", "name a later commit"),
         (MODULE, record_module(SCHEMA_VERSION + 1), "writes records of schema version", "check that commit out"),
         (MODULE, record_module(fields=[*KNOWN, "moon_phase"]), "records moon_phase, which", "check that commit out"),
         (MODULE, "class Record: pass", "has no records", "name a later commit"),
@@ -150,13 +149,6 @@ def test_a_commit_whose_records_cannot_be_read_here_is_refused(root, refusal, mo
     said = refusal(lambda: against(root))
     assert said.startswith(f"HEAD~1 {complaint}")
     assert remedy in said
-
-
-def test_records_may_lie_where_they_lay_once(root):
-    git(root, "mv", MODULE, "common/record.py")
-    earlier = commit(root)
-    commit(root, {MODULE: record_module(), "loop.py": "faster"})
-    assert against(root).commit == earlier
 
 
 def test_records_of_the_version_before_can_be_compared(root):

@@ -551,7 +551,6 @@ def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypat
 
     def run(launch, folder, place):
         made.append((launch.repetition, folder, place.root))
-        assert place.launcher == "common.launching.launch"
         return records[place.root]
 
     monkeypatch.setattr(supervision, "run_planned", run)
