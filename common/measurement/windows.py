@@ -6,6 +6,7 @@ steps are taken out of the warm-up, so that as many steps are clocked as without
 
 import math
 import random
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,7 +34,7 @@ class Windows:
 
     def end(self, step: int) -> int:
         """The first step after the window that `step` begins."""
-        return next(edge for edge in self.edges if edge > step)
+        return self.edges[bisect_right(self.edges, step)]
 
 
 def windows_of(task: Task, first_step: int, draw: float | None) -> Windows:

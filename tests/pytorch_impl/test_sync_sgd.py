@@ -1,5 +1,7 @@
 """pytorch_impl/sync_sgd.py, broken on purpose as STUDENTS.md has it."""
 
+import pytest
+
 from common.contract.task import Task
 from common.records.certificate import DEVIATES
 from common.records.evidence import in_words
@@ -14,4 +16,5 @@ def test_a_loop_that_never_divides_is_told_what_it_did_and_how_to_mend_it(launch
         "dist.get_world_size(), or all-reduce with ReduceOp.AVG over NCCL."
     )
     comparison = comparison_of(launched)
-    assert (comparison.verdict, comparison.least_share, comparison.largest_share) == (DEVIATES, 1.0, 1.0)
+    assert comparison.verdict == DEVIATES
+    assert [comparison.least_share, comparison.largest_share] == pytest.approx([1.0, 1.0], abs=1e-4)

@@ -131,7 +131,7 @@ def test_gpus_that_are_asked_for_have_to_be_there_for_every_worker(threads, monk
 
 
 def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of_workers(threads):
-    arguments = ["--batch", "32", "--codec", "fp16"]
+    arguments = ["--batch", "32", "--codec", "fp16", "--record", "run.json"]
     strategy, request, command = launch.prepare(["numpy_threads", *arguments])
     assert (strategy, request.limits.batch, request.workers) == (threads, 32, 2)
     script = [sys.executable, "numpy_impl/threads.py", *arguments, "--workers", "2"]
@@ -140,9 +140,9 @@ def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of
 
 
 def test_a_runner_stands_before_the_script_which_keeps_its_options(threads):
-    command = launch.prepare(["--runner", "common.measurement.busy", "numpy_threads", "--steps", "60"])[2]
+    command = launch.prepare(["--runner", "common.measurement.busy", "numpy_threads", "--record", "a.json"])[2]
     runner = ["-m", "common.measurement.busy"]
-    assert command[3:] == [sys.executable, *runner, "numpy_impl/threads.py", "--steps", "60", "--workers", "2"]
+    assert command[3:] == [sys.executable, *runner, "numpy_impl/threads.py", "--record", "a.json", "--workers", "2"]
 
 
 def test_a_library_has_its_variables_beside_those_of_its_family(declare):
@@ -151,7 +151,9 @@ def test_a_library_has_its_variables_beside_those_of_its_family(declare):
 
 
 def test_what_distributes_nothing_is_one_process_with_one_worker(threads):
-    assert launch.prepare(["numpy_alone"])[2] == [sys.executable, "numpy_impl/alone.py", "--workers", "1"]
+    *command, record = launch.prepare(["numpy_alone"])[2]
+    assert command == [sys.executable, "numpy_impl/alone.py", "--workers", "1", "--record"]
+    assert Path(record).name.startswith("numpy_alone-digits-strong-1w-")
 
 
 # Real launches

@@ -158,12 +158,11 @@ def test_what_a_host_is_asked_for_is_what_its_launch_leaves(ran, planned, tmp_pa
     ran["ends_with"] = HostsOutcome(1)
     launch = planned()
     run_planned(launch, tmp_path, cluster_of(2))
-    assert ran["files"] == [f"{launch.name}.json"]
+    assert ran["files"] == [f"{launch.name}.json", f"{launch.name}.evidence"]
     run_planned(planned(options=TracedOptions), tmp_path, cluster_of(2))
-    assert [Path(name).suffix for name in ran["files"]] == [".json", ".trace"]
+    assert [Path(name).suffix for name in ran["files"]] == [".json", ".evidence", ".trace"]
     run_planned(planned(task=dataclasses.replace(TASK, checkpoint=Path("weights"))), tmp_path, cluster_of(2))
-    weights = [f"{launch.name}{replica}.safetensors" for replica in ("", "-replica1", "-replica2", "-replica3")]
-    assert ran["files"] == [f"{launch.name}.json", *weights]
+    assert ran["files"] == [f"{launch.name}{suffix}" for suffix in (".json", ".evidence", ".safetensors")]
 
 
 def test_a_launch_that_failed_keeps_its_hosts_their_clocks_and_the_reason(ran, planned, tmp_path):
