@@ -53,16 +53,16 @@ def settings(deadline_seconds: int, threads: int, interface: str) -> Mapping[str
 
 
 HOROVOD = Family(
+    title="Horovod",
+    environment="horovod",
+    imports="horovod",
+    packages=("horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"),
     remedies={
         "summed": "Leave op=hvd.Average as it is.",
         "not exchanged": "Wrap the optimizer in hvd.DistributedOptimizer.",
         "not broadcast": "Broadcast rank 0's parameters before the first step, by hvd.broadcast_parameters.",
         "rate times workers": "Leave the learning rate as it is: hvd.Average keeps the size of the gradient.",
     },
-    title="Horovod",
-    environment="horovod",
-    imports="horovod",
-    packages=("horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"),
     variables=("HOROVOD_",),
     world_variables=r"_?HOROVOD_(RANK|SIZE|(LOCAL|CROSS)_(RANK|SIZE)|GLOO_(RENDEZVOUS_\w+|IFACE)|CONTROLLER|HOSTNAME"
     r"|CPU_OPERATIONS|ELASTIC|SECRET_KEY)",

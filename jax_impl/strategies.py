@@ -33,14 +33,14 @@ from common.declarations.strategy import (
 )
 
 JAX = Family(
-    remedies={
-        "summed": "Take lax.pmean in place of lax.psum.",
-        "not exchanged": "Average the gradients over the mesh's axis, by lax.pmean.",
-    },
     title="JAX",
     environment="jax",
     imports="jax",
     packages=("jax", "jaxlib"),
+    remedies={
+        "summed": "Take lax.pmean in place of lax.psum.",
+        "not exchanged": "Average the gradients over the mesh's axis, by lax.pmean.",
+    },
     variables=("JAX_",),
     world_variables=r"JAX_(COORDINATOR_\w+|NUM_PROCESSES|PROCESS_ID|LOCAL_DEVICE_IDS)|LOCKSTEP_JAX_PROCESS",
     # Reddish purple (Okabe & Ito 2008).

@@ -42,6 +42,10 @@ from common.errors import UserError
 from pytorch_impl.options import LoaderOptions
 
 PYTORCH = Family(
+    title="PyTorch",
+    environment="torch",
+    imports="torch",
+    packages=("torch", "pytorch-lightning", "mpi4py", "openmpi"),
     remedies={
         "summed": "Divide by dist.get_world_size(), or all-reduce with ReduceOp.AVG over NCCL.",
         "not exchanged": "Wrap the model in DistributedDataParallel, and call that in place of the model.",
@@ -50,10 +54,6 @@ PYTORCH = Family(
         "one step old": "Wait for the handles that async_op=True gave before optimizer.step().",
         "decoupled decay": "Take optim.SGD's weight_decay, not that of optim.AdamW.",
     },
-    title="PyTorch",
-    environment="torch",
-    imports="torch",
-    packages=("torch", "pytorch-lightning", "mpi4py", "openmpi"),
     variables=("ATEN_", "PYTORCH_", "TORCHDYNAMO_", "TORCHINDUCTOR_", "TORCH_"),
     # Those of torchrun, its own options among them (PET_), and those that Lightning reads.
     world_variables=r"RANK|WORLD_SIZE|NODE_RANK|(LOCAL|GROUP|ROLE)_(RANK|WORLD_SIZE|NAME)|MASTER_(ADDR|PORT)"

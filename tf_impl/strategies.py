@@ -32,16 +32,16 @@ from common.errors import UserError
 from tf_impl.options import LoopOptions, XlaOptions, refuse_other_maths_of_keras
 
 TENSORFLOW = Family(
+    title="TensorFlow",
+    environment="tensorflow",
+    imports="tensorflow",
+    packages=("tensorflow-cpu", "tensorflow", "keras"),
     remedies={
         "summed": "Divide each replica's loss by the global batch, as tf.nn.compute_average_loss does.",
         "averaged twice": "Divide the loss by the global batch and sum, or by the replica's and average.",
         "own part": "Let the optimizer sum the gradients: leave experimental_aggregate_gradients=False out.",
         "decoupled decay": "Keras's SGD keeps weight decay out of the momentum: add it to the loss.",
     },
-    title="TensorFlow",
-    environment="tensorflow",
-    imports="tensorflow",
-    packages=("tensorflow-cpu", "tensorflow", "keras"),
     variables=("KERAS_", "TF_"),
     world_variables="TF_CONFIG",
     # Orange (Okabe & Ito 2008).

@@ -13,15 +13,9 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from common.contract import mlp
+from common.contract.oracle import LOSS_TOLERANCE, loss_deviation
 from common.contract.reading import Counts, Place, Reading, Step, Trained
 from common.contract.recipe import Coefficient
-from common.contract.work import Recipe
-
-LOSS_TOLERANCE = 1e-5
-"""The largest relative deviation of a loss with which a launch follows the oracle."""
-
-LOSS_FLOOR = 0.1
-"""The least divisor of a loss's deviation, since float32 keeps losses to about 1e-6 at best."""
 
 NONE_KNOWN = "none of the known mistakes"
 
@@ -90,21 +84,18 @@ def _whole_times(counts: Counts, place: Place) -> Counts | None:
     return _more(_gradients, lambda place: times - 1)(counts, place) if times > 1 else None
 
 
-def _of_workers(shares: Callable[[int, Place], Sequence[float]], of_replicas: bool = False) -> _Made:
-    """The shares that each worker gets, of several; `of_replicas`: other ones in each replica, which differ then."""
+def _not_exchanged(counts: Counts, place: Place) -> Counts | None:
+    own = tuple(float(worker == place.step.replica) for worker in range(place.trained.shards))
+    return None if place.are_alike else dataclasses.replace(counts, shares=own)
 
-    def made(counts: Counts, place: Place) -> Counts | None:
-        workers = place.trained.shards
-        if workers < 2 or (of_replicas and place.are_alike):
-            return None
-        return dataclasses.replace(counts, shares=tuple(shares(workers, place)))
 
-    return made
+def _first_alone(counts: Counts, place: Place) -> Counts | None:
+    return dataclasses.replace(counts, shares=tuple(float(worker == 0) for worker in range(place.trained.shards)))
 
 
 def _exchanged(counts: Counts, place: Place) -> Counts | None:
-    workers, is_alone = place.trained.shards, place.trained.recipe not in (Recipe.AVERAGE, Recipe.WHOLE_BATCH)
-    return dataclasses.replace(counts, shares=(1 / workers,) * workers) if is_alone else None
+    workers, alike = place.trained.shards, place.trained.recipe.keeps_alike
+    return None if alike else dataclasses.replace(counts, shares=(1 / workers,) * workers)
 
 
 def _left_out(counts: Counts, place: Place) -> Counts | None:
@@ -187,10 +178,6 @@ def _rate(place: Place) -> float:
     return mlp.learning_rate(place.trained.task, place.step.step)
 
 
-def _replica_of(place: Place, factor: float) -> list[float]:
-    return [factor * (worker == place.step.replica) for worker in range(place.trained.shards)]
-
-
 MISTAKES = (
     Mistake(
         "frozen",
@@ -226,14 +213,14 @@ MISTAKES = (
         "not exchanged",
         "Each replica counted its own worker's gradient alone: gradients aren't exchanged.",
         "Let what exchanges gradients know the parameters, and call it before the optimizer steps.",
-        _of_workers(lambda workers, place: _replica_of(place, 1.0), of_replicas=True),
+        _not_exchanged,
     ),
     Mistake(
         "rank 0's alone",
         "The first worker's gradient counted, and no other's did: one worker's alone is used, or all have the "
         "same rows.",
         "Reduce to all workers, not broadcast, and give each worker rows of its own.",
-        _of_workers(lambda workers, place: [float(worker == 0) for worker in range(workers)]),
+        _first_alone,
     ),
     Mistake(
         "exchanged",
@@ -376,8 +363,7 @@ def named(trained: Trained, reading: Reading, places: Sequence[Place], remedies:
     said += _of_counts(trained, reading, counted, remedies)
     worst = max(unexplained, key=lambda place: place.solved.recipe.residual, default=None)
     if worst is None or (counted and worst.solved.recipe.residual < _NEAR):
-        is_alone = trained.recipe not in (Recipe.AVERAGE, Recipe.WHOLE_BATCH)
-        if reading.apart and not is_alone and not said:
+        if reading.apart and trained.recipe.keeps_alike and not said:
             said.append(f"Replicas differ before step {reading.apart[0]}. Let each apply the same update, bit by bit.")
         return tuple(said)
     residual, floor = worst.solved.recipe.residual, worst.solved.recipe.floor
@@ -389,12 +375,6 @@ def named(trained: Trained, reading: Reading, places: Sequence[Place], remedies:
         f"It is {NONE_KNOWN}: no sum of gradients explains {residual:.1e} of the update of {worst.tensor} in step "
         f"{worst.step.step}, where rounding explains {floor:.0e}.",
     )
-
-
-def loss_deviation(loss: float | None, expected: float) -> float:
-    """The relative deviation of a loss from the oracle's: infinite where it isn't finite."""
-    deviation = math.nan if loss is None else abs(loss - expected) / max(abs(expected), LOSS_FLOOR)
-    return deviation if math.isfinite(deviation) else math.inf
 
 
 def _fits(place: Place, counts: Counts) -> bool:

@@ -1,6 +1,7 @@
 """The oracle: the float64 NumPy run that every synchronous strategy must follow."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,6 +11,12 @@ from common.contract import dataset, mlp, rows
 from common.contract.mlp import Trajectory
 from common.contract.rows import Piece
 from common.contract.task import Task
+
+LOSS_TOLERANCE = 1e-5
+"""The largest relative deviation of a loss with which a launch follows the oracle."""
+
+LOSS_FLOOR = 0.1
+"""The least divisor of a loss's deviation, since float32 keeps losses to about 1e-6 at best."""
 
 _ROWS_AT_ONCE = 2048
 
@@ -32,6 +39,12 @@ def run_oracle(
     kept = trained.row_losses[sum(piece.steps for piece in earlier_pieces) :]
     missing = [np.full(global_batch, np.nan)] * (steps - len(kept))
     return dataclasses.replace(trained, row_losses=[*missing, *kept])
+
+
+def loss_deviation(loss: float | None, expected: float) -> float:
+    """The relative deviation of a loss from the oracle's: infinite where it isn't finite."""
+    deviation = math.nan if loss is None else abs(loss - expected) / max(abs(expected), LOSS_FLOOR)
+    return deviation if math.isfinite(deviation) else math.inf
 
 
 def training_loss(task: Task, weights: mlp.State) -> float:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -212,6 +213,8 @@ class _Reader:
     ) -> None:
         self._trained, self._evidence, self._data, self._are_alike = trained, evidence, data, are_alike
         self._names = mlp.parameter_names(trained.task)
+        # A step's gradients are those of the step before for the next one.
+        self._gradients = lru_cache(maxsize=2)(self._gradients_of)
 
     def updates(self, step: int) -> Iterator[tuple[int, Update]]:
         """The update of this step of each replica, of those that are alike once; none where it can't be told."""
@@ -305,7 +308,7 @@ class _Reader:
             return tuple(rows) or None
         return None
 
-    def _gradients(self, step: int, task: Task | None = None) -> list[Gradient]:
+    def _gradients_of(self, step: int, task: Task | None = None) -> list[Gradient]:
         """Each worker's gradient of a step, at its replica's weights."""
         shards, states = self._trained.shards, self._evidence[step]
         [numbers] = self._numbers(step)

@@ -108,6 +108,11 @@ class Task:
             )
 
     @property
+    def is_smooth(self) -> bool:
+        """Whether no ReLU is between its layers, so that float32 stays beside float64 from step to step."""
+        return self.activation != "relu" or len(self.dimensions) == 2
+
+    @property
     def is_accounted(self) -> bool:
         """Whether its launcher keeps an account of when which rank was where, and of each attempt."""
         return bool(self.inject or self.restarts)

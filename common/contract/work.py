@@ -36,6 +36,11 @@ class Recipe(Enum):
     FIRST_PART = "without exchange, the one model counts 1/N of the first worker's mean gradient"
     OWN_PARAMETERS = "without exchange, each replica counts its own worker's, and only for parameters that it owns"
 
+    @property
+    def keeps_alike(self) -> bool:
+        """Whether all replicas have to be alike."""
+        return self in (Recipe.AVERAGE, Recipe.WHOLE_BATCH)
+
 
 class Order(Enum):
     """In which order a step computes and sends."""

@@ -102,13 +102,13 @@ def main() -> None:
     limits, status = request.limits, TIMED_OUT_STATUS if outcome.timed_out else exit_status(outcome.status)
     if errors and status and not outcome.timed_out:
         ended = ending.read(status, limits.deadline_seconds, errors.text, program.launcher)
-        record = limits.record or new_record(program.name)
-        errors.conclude(program.name, ended, record.with_suffix(".log"))
-        evidence_path(record).unlink(missing_ok=True)
+        errors.conclude(program.name, ended, (limits.record or new_record(program.name)).with_suffix(".log"))
     elif errors:
         errors.show_rest()
         if not status and isinstance(program, Strategy) and limits.record and limits.record.exists():
             print(evidence.in_words(evidence.note_reading(limits.record, keep=False)))
+    if status and limits.record:
+        evidence_path(limits.record).unlink(missing_ok=True)
     if outcome.timed_out:
         print_failure(f"{program.name} was ended by its deadline of {limits.deadline_seconds:g} s.")
     sys.exit(status)

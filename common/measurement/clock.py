@@ -31,7 +31,7 @@ class Clock:
         """From the start of this process to the end of its first step, from when that ends."""
         self.startup_processor_seconds: Startup
         """What this process computed in each of these parts."""
-        self._joined = joined
+        self._joined, self._left_out = joined, Moment(0.0, 0.0)
         # When this process started, by the clock of the windows: no window has to wait for it to be looked up.
         self._process_start_seconds = time.perf_counter() - startup.seconds_since_start()
         self.input_seconds: float | None = None
@@ -41,6 +41,11 @@ class Clock:
         self._interface = machine.counted_interface()
         self._start_step, self._start_seconds, self._start_bytes = windows.edges[0], 0.0, 0
         self._meter = Meter(pinned_cores)
+
+    def leave_out(self, since: Moment) -> None:
+        """Leave out of the time to the first step what has passed since that moment: evidence is no part of it."""
+        now, earlier = startup.moment(), self._left_out
+        self._left_out = Moment(*(new + after - before for new, after, before in zip(earlier, now, since, strict=True)))
 
     def start(self, step: int) -> None:
         """Start the clock of the window that `step` begins."""
@@ -58,7 +63,8 @@ class Clock:
         seconds = time.perf_counter() - self._start_seconds
         self.training_seconds += seconds
         if step == self._windows.edges[1]:
-            moments = [Moment(0.0, 0.0), startup.imports(), self._joined, startup.moment()]
+            now = Moment(*(after - left_out for after, left_out in zip(startup.moment(), self._left_out, strict=True)))
+            moments = [Moment(0.0, 0.0), startup.imports(), self._joined, now]
             self.startup_seconds = _in_parts([moment.seconds for moment in moments])
             self.startup_processor_seconds = _in_parts([moment.processor_seconds for moment in moments])
         if self._is_clocked:

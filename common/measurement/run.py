@@ -20,7 +20,7 @@ from common.contract.evidence import MOST_BYTES, EvidenceFile, evidence_path
 from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
-from common.contract.work import Recipe, Work
+from common.contract.work import Work
 from common.declarations.strategy import Options, Strategy
 from common.errors import LaunchFailedError
 from common.files import ensure_writable
@@ -77,12 +77,14 @@ class Run:
         pinned_cores = world.placement.pinned_cores
         # Where no worker waits for the others, nobody has the weights before and after an update.
         recipe = strategy.recipe(options) if synchronous or world.size == 1 else None
-        replicas = 1 if recipe in (Recipe.AVERAGE, Recipe.WHOLE_BATCH) else world.size
+        replicas = 1 if recipe and recipe.keeps_alike else world.size
         is_told = recipe and MOST_STATES * replicas * mlp.parameter_bytes(task) <= MOST_BYTES
+        drawing = startup.moment()
         [draw, *_] = world.all_gather(unforeseen()) if is_told else [None]
         self._windows = windows_of(task, self.first_step, draw)
         self._evidence = EvidenceFile(evidence_path(self.record_path)) if self._windows.evidence else None
         self.clock = Clock(self._windows, world.rank, world.synchronize, joined, pinned_cores)
+        self.clock.leave_out(drawing)
         self._step = self._window_start = self._window_end = self.first_step
         self._boundaries = Boundaries(task, world.rank, strategy.work is Work.COORDINATED)
         self._boundaries.reach(self.first_step)
@@ -126,7 +128,9 @@ class Run:
         rows = self.rows(self.first_step)
         # One buffer for all steps: a new one each time would be memory that no cache holds.
         buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(self._share.count, int))
+        reading = startup.moment()
         self._leave_evidence()
+        self.clock.leave_out(reading)
         while self._step < self.task.steps:
             self._window_start, self._window_end = self._step, self._windows.end(self._step)
             steps = range(self._window_start, self._window_end)

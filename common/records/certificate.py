@@ -12,8 +12,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from common.contract import mlp, oracle_cache
-from common.contract.mistakes import LOSS_TOLERANCE, loss_deviation
 from common.contract.mlp import State, Trajectory
+from common.contract.oracle import LOSS_TOLERANCE, loss_deviation
 from common.contract.reading import Reading
 from common.contract.recipe import Coefficient
 from common.contract.rows import Piece
@@ -232,10 +232,9 @@ def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callab
     if not reading.steps:
         raise UserError(reading.reason)
     comparison = _with_recipe(comparison, reading)
-    wrong_losses = [*_missing(record)]
+    wrong_losses = [*_missing(comparison, record)]
     wrong = [*wrong_losses, *reading.mistakes]
-    is_smooth = record.task.activation != "relu" or len(record.task.dimensions) == 2
-    if is_smooth and record.exchange and not wrong_losses:
+    if record.task.is_smooth and record.exchange and not wrong_losses:
         _check(record, maths_of(record.task))
         trajectory = oracle(record)
         deviations = _loss_deviations(record, trajectory)
@@ -245,7 +244,7 @@ def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callab
         losses = np.array(trajectory.losses)[record.first_step :]
         comparison = dataclasses.replace(comparison, loss=float(deviations.max()), oracle_losses=losses)
     if record.other_maths:
-        return dataclasses.replace(comparison, verdict=OTHER_MATHS, note="; ".join(_miscounted(record)))
+        return dataclasses.replace(comparison, verdict=OTHER_MATHS, note=_miscounted(comparison))
     changed = ", ".join(f"{piece.steps} steps of {piece.global_batch} rows" for piece in record.earlier_pieces)
     note = " ".join(wrong) or (f"its workers changed after {changed}" if changed else "")
     return dataclasses.replace(comparison, verdict=DEVIATES if wrong else FOLLOWS, note=note)
@@ -294,18 +293,16 @@ def _loss_deviations(record: Record, trajectory: Trajectory) -> np.ndarray:
     return np.max(of_shards, axis=0)
 
 
-def _miscounted(record: Record) -> Iterator[str]:
-    expected, examples = (
-        record.examples_per_step * (record.task.steps - record.first_step),
-        sum(record.examples_by_rank),
-    )
-    if examples != expected:
-        yield f"{examples:,} rows counted, {expected:,} expected."
+def _miscounted(comparison: Comparison) -> str:
+    if comparison.examples == comparison.expected_examples:
+        return ""
+    return f"{comparison.examples:,} rows counted, {comparison.expected_examples:,} expected."
 
 
-def _missing(record: Record) -> Iterator[str]:
+def _missing(comparison: Comparison, record: Record) -> Iterator[str]:
     """What of the losses and the count of rows isn't as it should be, in sentences."""
-    yield from _miscounted(record)
+    if miscounted := _miscounted(comparison):
+        yield miscounted
     steps, lengths = record.task.steps - record.first_step, {len(losses) for losses in record.shard_losses} or {0}
     if lengths != {steps} or len(record.shard_losses) < record.shards:
         yield (

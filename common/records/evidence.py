@@ -61,8 +61,8 @@ def in_words(record: Record) -> str:
     counted = low if low == high else f"{low} to {high}"
     verdict = "as declared" if not reading.mistakes else "not as declared"
     sentence = (
-        f"In {len(reading.steps)} updates that were read each worker's gradient counted {counted} times, and the "
-        f"declared recipe leaves {reading.residual:.0e}: {verdict}."
+        f"Updates read: {len(reading.steps)}. Each worker's gradient counted {counted} times, and the declared recipe "
+        f"leaves {reading.residual:.0e} of an update: {verdict}."
     )
     return " ".join([sentence, *reading.mistakes])
 

@@ -205,7 +205,7 @@ def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
         strategy, task = launch.strategy, launch.task
         is_asynchronous = not strategy.is_synchronous(launch.options) and launch.workers > 1
         # What is asynchronous is told by its final weights alone; else a network without ReLUs follows the trajectory.
-        if not has_exchange(launch.options) or (not task.checkpoint if is_asynchronous else task.activation == "relu"):
+        if not has_exchange(launch.options) or (not task.checkpoint if is_asynchronous else not task.is_smooth):
             continue
         # Without data, or with a batch that doesn't divide, there is no launch to compare either.
         with contextlib.suppress(UserError):

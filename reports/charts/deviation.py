@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from common.contract.mistakes import LOSS_TOLERANCE
+from common.contract.oracle import LOSS_TOLERANCE
 from common.records.certificate import Comparison
 from reports import blocks
 from reports.charts import layout, style, svg

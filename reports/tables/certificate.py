@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from common.contract import oracle
-from common.contract.mistakes import LOSS_FLOOR
+from common.contract.oracle import LOSS_FLOOR
 from common.contract.task import maths_of
 from common.errors import UserError
 from common.records import certificate

@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from common.contract.mistakes import LOSS_FLOOR, LOSS_TOLERANCE
+from common.contract.oracle import LOSS_FLOOR, LOSS_TOLERANCE
 from common.records.certificate import ASYNCHRONOUS, DEVIATES, FOLLOWS, NOT_COMPARED, OTHER_MATHS, Comparison
 from reports import blocks
 from reports.charts import deviation, style

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from common.contract.mistakes import LOSS_TOLERANCE
-from common.contract.oracle import run_oracle
+from common.contract.oracle import LOSS_TOLERANCE, run_oracle
 from common.contract.rows import share_of
 from common.contract.task import maths_of
 from common.declarations.catalogue import strategies

@@ -8,7 +8,6 @@ import pytest
 from safetensors.numpy import load_file
 
 from common.contract import dataset
-from common.contract.mistakes import LOSS_TOLERANCE
 from common.contract.mlp import (
     State,
     accuracy,
@@ -18,6 +17,7 @@ from common.contract.mlp import (
     parameter_names,
     update,
 )
+from common.contract.oracle import LOSS_TOLERANCE
 from common.contract.rows import Batch, RowOrder
 from common.contract.task import maths_of
 from common.contract.work import Work

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.contract import dataset, mlp
-from common.contract.mistakes import LOSS_TOLERANCE
+from common.contract.oracle import LOSS_TOLERANCE
 from common.contract.rows import RowOrder
 from common.contract.task import PRESETS, Task
 from tests.conftest import weight_deviation

@@ -109,6 +109,21 @@ def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts(cloc
     assert clock.startup_processor_seconds == Startup(imports=0.75, world=0.25, first_step=4.0)
 
 
+def test_what_is_left_out_is_in_no_part_of_the_time_to_the_first_step(time, monkeypatch):
+    monkeypatch.setattr(startup, "imports", lambda: Moment(2.0, 0.75))
+    monkeypatch.setattr(startup, "moment", lambda: Moment(time.now, 0.5 * time.now))
+    time.now = 5.0
+    clock = clock_of(TASK)
+    for _ in range(2):
+        time.now += 2.0
+        clock.leave_out(Moment(time.now - 2.0, 0.5 * (time.now - 2.0)))
+    clock.start(0)
+    time.now += 1.0
+    clock.stop(1)
+    assert clock.startup_seconds == Startup(imports=2.0, world=1.0, first_step=10.0 - 4.0 - 3.0)
+    assert clock.startup_processor_seconds.first_step == 0.5 * (10.0 - 4.0) - 1.0
+
+
 def test_a_window_says_when_it_started_counted_from_the_processs_start(time, monkeypatch):
     # The clock of the windows began long before the process did.
     time.now = 1000.0

@@ -41,7 +41,7 @@ def test_what_was_read_is_in_the_record_and_the_evidence_gone_unless_it_is_kept(
     assert [(step.step, step.replica) for step in record.reading.steps] == [(0, 0)]
     assert record.reading.mistakes == ()
     assert bool(record.evidence_sha256) is evidence_path(path).exists() is keep
-    assert evidence.in_words(record).startswith("In 1 updates that were read each worker's gradient counted 1.0000")
+    assert evidence.in_words(record).startswith("Updates read: 1. Each worker's gradient counted 1.0000 times")
     assert evidence.in_words(record).endswith(": as declared.")
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.contract.mistakes import LOSS_FLOOR
+from common.contract.oracle import LOSS_FLOOR
 from common.contract.task import PRESETS
 from common.records.manifest import Differences
 from reports.tables import certificate
