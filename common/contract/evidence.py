@@ -19,6 +19,9 @@ from common.errors import LaunchFailedError, UserError
 MOST_BYTES = 2**31
 """Evidence that may be larger isn't kept."""
 
+FIRST_STEPS = 3
+"""Of a run, whose updates are evidence: with momentum the third is the first that tells all coefficients apart."""
+
 _INDEX = "index.json"
 
 

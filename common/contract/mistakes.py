@@ -470,9 +470,8 @@ def _scope(trained: Trained, reading: Reading, places: Sequence[Place], tensors:
         words.append(f"in {', '.join(tensors)} alone")
     steps, wrong = sorted({each.step for each in reading.steps}), sorted({place.step.step for place in places})
     # The second and the third step tell apart what the first one can't.
-    if wrong[0] > trained.first_step + 2:
-        before = max(step for step in steps if step < wrong[0])
-        words.append(f"from a step after {before} on, {wrong[0]} at the latest")
+    if earlier := [step for step in steps if step < wrong[0] and wrong[0] > trained.first_step + 2]:
+        words.append(f"from a step after {earlier[-1]} on, {wrong[0]} at the latest")
     right = [step for step in steps if step > wrong[0] and step not in wrong]
     if right and right[0] > wrong[-1]:
         words.append(f"up to a step before {right[0]}")

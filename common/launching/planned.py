@@ -174,7 +174,8 @@ class PlannedLaunch:
             facts = declared(self.strategy, self.task, self.options, self.workers, site)
             about = {"status": ended.status, "reason": ended.reason, "log": f"{self.name}.log"}
             write_record(path, from_json(facts | about | {"started_at": started_at}, Record))
-        return note_reading(path, keep=self.purpose == "certificate")
+        is_certificate = self.purpose == "certificate"
+        return note_reading(path, keep=is_certificate, late_alone=not is_certificate)
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from common.contract.evidence import FIRST_STEPS
 from common.contract.task import Task
 
-_FIRST_STEPS = 3
-"""Of a run, whose updates are evidence: with momentum the third is the first that tells all coefficients apart."""
-
-MOST_STATES = _FIRST_STEPS + 1 + 2 * 3
+MOST_STATES = FIRST_STEPS + 1 + 2 * 3
 """At so many steps the states are read at most."""
 
 _EVIDENCE, _WARMUP, _CLOCKED = "evidence", "warm-up", "clocked"
@@ -46,7 +44,7 @@ def windows_of(task: Task, first_step: int, draw: float | None) -> Windows:
     """
     warmup, full = task.warmup_steps, task.window_steps
     pairs = 0 if draw is None else min(2, (warmup - 1) // 2)
-    singles = 1 if draw is None else max(1, min(_FIRST_STEPS, warmup - 2 * pairs))
+    singles = 1 if draw is None else max(1, min(FIRST_STEPS, warmup - 2 * pairs))
     clocked = task.steps - first_step - warmup
     count = math.ceil(clocked / full)
     # Before which window: never the first one, where there is another.

@@ -7,7 +7,7 @@ from msgspec import structs
 from threadpoolctl import threadpool_limits
 
 from common.contract import dataset, mistakes, reading
-from common.contract.evidence import evidence_path, read_evidence
+from common.contract.evidence import FIRST_STEPS, evidence_path, read_evidence
 from common.contract.reading import Reading, Trained
 from common.contract.rows import Share
 from common.contract.work import Recipe
@@ -17,25 +17,32 @@ from common.records.files import read_record, write_record
 from common.records.training import Record
 
 
-def note_reading(path: Path, keep: bool) -> Record:
+def note_reading(path: Path, keep: bool, late_alone: bool = False) -> Record:
     """Write into the record in `path` what its evidence says, and delete that unless it is to be kept.
 
-    Returns the record. Raises UserError where it can't be read or written.
+    `late_alone`: of a run from the beginning only the step on the way and the last one, which takes less than half as
+    long. Returns the record. Raises UserError where it can't be read or written.
     """
     record, evidence = read_record(path, Record), evidence_path(path)
     if record.status == "ok" and record.evidence_sha256:
         sha256 = record.evidence_sha256 if keep else ""
-        record = structs.replace(record, reading=reading_of(record, path), evidence_sha256=sha256)
+        record = structs.replace(record, reading=reading_of(record, path, late_alone), evidence_sha256=sha256)
         write_record(path, record)
     if not keep:
         evidence.unlink(missing_ok=True)
     return record
 
 
-def reading_of(record: Record, path: Path) -> Reading:
-    """What the evidence beside the record in `path` says, or else the reason why nothing can be read."""
+def reading_of(record: Record, path: Path, late_alone: bool = False) -> Reading:
+    """What the evidence beside the record in `path` says, or else the reason why nothing can be read.
+
+    `late_alone` as for `note_reading`.
+    """
     try:
         states = read_evidence(evidence_path(path), record.evidence_sha256)
+        if late_alone and record.first_step == 0:
+            # After a short warm-up there are no others.
+            states = {step: each for step, each in states.items() if step > FIRST_STEPS} or states
         data = dataset.load(record.task)
         if data.sha256 != record.data_sha256:
             return Reading((), reason="the rows of this launch aren't those of the data set on this machine")

@@ -17,7 +17,7 @@ from tests.reports.records import make_record
 TASK = Task(steps=60, warmup_steps=20, window_steps=10, workers=1)
 
 
-def left(folder, factor=1.0, spoil=lambda state: state):
+def left(folder, factor=1.0, spoil=lambda state: state, again_at=None):
     """The path of a record whose launch left evidence of its first step, in which a gradient counted so often."""
     path, record = folder / "launch.json", make_record("torch_like", task=TASK)
     before = mlp.initial_weights(TASK)
@@ -29,6 +29,8 @@ def left(folder, factor=1.0, spoil=lambda state: state):
     file = EvidenceFile(evidence_path(path))
     file.add(0, [before], [0])
     file.add(1, [spoil(after)], [0])
+    for step in (again_at, again_at + 1, again_at + 2) if again_at else ():
+        file.add(step, [after], [0])
     write_record(path, changed(record, evidence_sha256=file.close(), reading=None, data_sha256=data.sha256))
     return path
 
@@ -43,6 +45,13 @@ def test_what_was_read_is_in_the_record_and_the_evidence_gone_unless_it_is_kept(
     assert bool(record.evidence_sha256) is evidence_path(path).exists() is keep
     assert evidence.in_words(record).startswith("Updates read: 1. Each worker's gradient counted 1.0000 times")
     assert evidence.in_words(record).endswith(": as declared.")
+
+
+def test_of_a_launch_for_its_speed_alone_the_first_steps_are_not_read_where_there_are_others(tmp_path):
+    for again_at, late_alone, steps in ((30, True, [31]), (30, False, [0, 31]), (None, True, [0])):
+        path = left(tmp_path, again_at=again_at)
+        record = evidence.note_reading(path, keep=False, late_alone=late_alone)
+        assert [step.step for step in record.reading.steps] == steps
 
 
 def test_a_mistake_is_in_the_record_and_in_words(tmp_path):
