@@ -1,6 +1,6 @@
 """common/records/files.py: records of every kind come back as they were, or are refused in one line, whatever is there.
 
-Of the version before there is a record of a launch of commit 4958dda, schema3.json.
+Of the version before there is a record of a launch, schema3.json.
 """
 
 import json

@@ -12,8 +12,8 @@ from common.paths import ROOT
 from common.sessions import regression
 from common.sessions.other_checkout import find, other_checkout
 
-COMMIT = "4958dda"
-"""The last whose records are of the schema version before."""
+COMMIT = "23154e5"
+"""Its records are of the schema version before."""
 
 
 def test_an_earlier_commit_is_launched_by_its_own_launcher_and_its_record_is_read(tmp_path):
