@@ -116,7 +116,7 @@ def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
     """A row for each setting: what its updates were made of, and the verdict."""
     if summary.empty:
         return []
-    names = ["strategy", "workers", "preset", "global batch", "n", "updates read", "workers' shares", "velocity"]
+    names = ["strategy", "workers", "preset", "batch", "n", "workers' shares", "velocity"]
     names += ["decay", "residual", "of rounding", "loss", "verdict"]
     rows, notes = [], {}
     for row in summary.sort_values(["preset", "strategy", "workers", "global_batch", "seed"]).to_dict("records"):
@@ -124,7 +124,7 @@ def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
         rows.append(
             [
                 *[row["strategy"] + ("" if row["exchange"] else ", without exchange"), str(row["workers"])],
-                *[row["preset"], f"{row['global_batch']:,}", str(row["n"]), str(row["updates"])],
+                *[row["preset"], f"{row['global_batch']:,}", str(row["n"])],
                 shares[0] if shares[0] == shares[1] else " to ".join(shares),
                 *(_count(row[name]) for name in ("velocity", "decay")),
                 blocks.tiny(row["residual"]),
@@ -133,7 +133,7 @@ def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
                 row["verdict"] + _mark(row["note"], notes),
             ]
         )
-    return [blocks.table(names, rows, _in_words(notes), left=(0, 2, 12), warned=DEVIATES)]
+    return [blocks.table(names, rows, _in_words(notes), left=(0, 2, 11), warned=DEVIATES)]
 
 
 def _count(value: float) -> str:
