@@ -89,7 +89,7 @@ def test_what_an_earlier_launch_left_is_not_taken_for_this_ones(tmp_path, launch
     assert not list(tmp_path.glob("*.safetensors"))
 
 
-def test_the_module_that_was_asked_for_starts_it_in_the_checkout_that_was_asked_for(tmp_path, declare, monkeypatch):
+def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, declare, monkeypatch):
     started = []
 
     def start(arguments, root, log_path, deadline_seconds, variables):
@@ -99,8 +99,8 @@ def test_the_module_that_was_asked_for_starts_it_in_the_checkout_that_was_asked_
 
     monkeypatch.setattr(supervision, "start", start)
     launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=9.0))
-    supervision.run_planned(launch, tmp_path / "new", ThisMachine("common.launch", tmp_path))
-    assert started == [(["-m", "common.launch", "numpy_threads"], tmp_path, 9.0, {})]
+    supervision.run_planned(launch, tmp_path / "new", ThisMachine(tmp_path))
+    assert started == [(["-m", "common.launching.launch", "numpy_threads"], tmp_path, 9.0, {})]
     assert len(read_records(tmp_path / "new", Record)) == 1
 
 
