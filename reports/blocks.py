@@ -105,6 +105,12 @@ def table(
     }
 
 
+def data(name: str, about: str, meanings: Mapping[str, str], rows: list[list[str]], left: tuple[int, ...]) -> Block:
+    """A table for the page alone, where it is folded; `meanings` say what each column is, by the columns' names."""
+    shown = {"kind": "data", "name": name, "about": about, "meanings": [*meanings.values()]}
+    return table([*meanings], rows, [], left) | shown
+
+
 def listed(items: list[str]) -> str:
     """At least one item, the last one after an `and`."""
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

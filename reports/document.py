@@ -13,6 +13,7 @@ from reports.words import (
     ceilings,
     certificate,
     costs,
+    data,
     decomposition,
     disturbances,
     endings,
@@ -42,6 +43,7 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     (
         "Tables",
         (
+            data.section,
             speed.tables,
             ranking.section,
             decomposition.tables,

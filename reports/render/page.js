@@ -1,5 +1,5 @@
 "use strict";
-// What the page does: its figures answer, its tables are sorted, the list of its chapters folds up.
+// What the page does: its figures answer, its tables are sorted and searched, the list of its chapters folds up.
 
 const narrow = matchMedia("(max-width: 74.99rem)");
 const tooltip = document.body.appendChild(document.createElement("dl"));
@@ -102,6 +102,15 @@ function markRepeated(rows) {
   }
 }
 
+// Of a folded table those rows are shown that hold what was typed.
+function makeSearchable(field) {
+  const rows = [...field.closest("details").querySelectorAll("tbody tr")];
+  field.addEventListener("input", () => {
+    const sought = field.value.toLowerCase();
+    for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(sought);
+  });
+}
+
 function foldContents() {
   document.querySelector("nav details").open = !narrow.matches;
 }
@@ -109,4 +118,5 @@ function foldContents() {
 foldContents();
 narrow.addEventListener("change", foldContents);
 document.querySelectorAll("table").forEach(makeSortable);
+document.querySelectorAll("input[type=search]").forEach(makeSearchable);
 document.querySelectorAll("figure.chart").forEach(connect);

@@ -108,6 +108,8 @@ def _written(block: Block, position: int, title: str, images: Mapping[str, bytes
             return _figure(block, position, images)
         case "table":
             return _table(block, title)
+        case "data":
+            return _data(block)
         case "contents" | "new_page":
             # The page's own contents are always there, and it has one page alone.
             return ""
@@ -130,14 +132,26 @@ def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:
     return f'<figure class="chart">\n{boxes}\n<figcaption>{escape(block["caption"])}</figcaption>\n</figure>\n'
 
 
+def _data(block: Block) -> str:
+    """A folded table with a field that searches its rows."""
+    name, many = escape(block["name"]), len(block["rows"])
+    summary = f"<summary>{name} ({many:,} row{'' if many == 1 else 's'})</summary>\n<p>{escape(block['about'])}</p>"
+    field = f'<input type="search" placeholder="Search" aria-label="Search {name}">'
+    return f'<details class="data">\n{summary}\n{field}\n{_table(block, block["name"])}</details>\n'
+
+
 def _table(block: Block, title: str) -> str:
-    """A table that a click on a header sorts, with its notes, in a box that scrolls where it is wider than the page."""
+    """A table that a click on a header sorts, with its notes, in a box that scrolls where it is wider than the page.
+
+    The headers of a folded one tell what their columns are.
+    """
     classes = [_class(block, column) for column in range(len(block["columns"]))]
     header = ""
     if any(block["columns"]):
+        tips = [f' title="{escape(meaning)}"' for meaning in block.get("meanings", ())] or [""] * len(classes)
         cells = (
-            f'<th scope="col"{_classed(name)}><button type="button">{escape(column)}</button></th>\n'
-            for name, column in zip(classes, block["columns"], strict=True)
+            f'<th scope="col"{_classed(name)}{tip}><button type="button">{escape(column)}</button></th>\n'
+            for name, tip, column in zip(classes, tips, block["columns"], strict=True)
         )
         header = f"<thead>\n<tr>\n{''.join(cells)}</tr>\n</thead>\n"
     tints = block["tints"] or [[""] * len(classes)] * len(block["rows"])

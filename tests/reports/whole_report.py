@@ -24,6 +24,8 @@ from tests.reports.records import make_record, named, over_hosts, unfinished, va
 from tests.reports.replays import replay, replayed
 
 ROUNDS = 6
+ROWS_KEPT = 40
+"""Of a longer folded table the first rows stand in the text."""
 
 
 def launches_of_a_round(number: int) -> Iterator[Record]:
@@ -131,7 +133,7 @@ def as_text(content: Mapping[str, object], drawings: Drawings) -> str:
     what is rounded to nothing.
     """
     lines = [line for block in content["blocks"] for line in _lines(block, drawings)]
-    text = re.sub(r"\b\d(\.\d+)?e[-+]\d+\b", "~", "\n".join(lines))
+    text = re.sub(r"-?\b\d(\.\d+)?e[-+]\d+\b", "~", "\n".join(lines))
     return re.sub(r"[+\N{MINUS SIGN}-]0\.0 %", "~0.0 %", text) + "\n"
 
 
@@ -141,6 +143,9 @@ def _lines(block: Block, drawings: Drawings) -> Iterator[str]:
     if kind == "table":
         yield from (" | ".join(cells).replace("\n", " ") for cells in [block["columns"], *block["rows"]])
         yield from block["notes"]
+    elif kind == "data":
+        yield f"{block['name']} ({len(block['rows'])} rows): {block['about']}"
+        yield from (" | ".join(cells) for cells in [block["columns"], *block["rows"][:ROWS_KEPT]])
     elif kind == "answers":
         yield from (f"{each['question']}: {item}" for each in block["answers"] for item in each["items"])
     elif kind == "figure":

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from reports.blocks import DASH
+from reports.tables.columns import COLUMNS
 from tests.reports.render.made_up_page import page
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -189,6 +190,23 @@ def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
         return [...made.tBodies[0].rows].map(row => row.cells[0].textContent);
     }"""
     assert look.page.evaluate(sort, table) == expected
+
+
+@on_a_desk
+def test_a_folded_table_is_opened_and_shows_the_rows_that_hold_what_is_sought(look):
+    table = look.page.locator("details.data").filter(has_text="endings (").first
+    rows, field = table.locator("tbody tr:visible"), table.get_by_label("Search endings")
+    expect(rows).to_have_count(0)
+    table.locator("summary").press("Enter")
+    every = rows.count()
+    field.fill("Amber_Broken")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("amber_broken")
+    field.fill("")
+    expect(rows).to_have_count(every)
+    assert table.locator("thead th").first.get_attribute("title") == COLUMNS["endings"]["launch"]
+    table.locator("summary").press("Enter")
+    assert look.complaints == []
 
 
 @on_a_desk

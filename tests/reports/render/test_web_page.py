@@ -24,7 +24,7 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
-        if tag not in ("meta", "link", "img", "path", "wbr"):
+        if tag not in ("meta", "link", "img", "path", "wbr", "input"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attributes):
@@ -85,7 +85,13 @@ def test_what_stands_in_records_is_never_markup(reader, whole):
 def test_the_page_says_all_that_the_document_says(reader):
     words = "".join(reader.words)
     for block in composed()[0]["blocks"]:
-        said = [block.get("text", ""), *block.get("items", []), *block.get("notes", []), block.get("caption", "")]
+        said = [
+            block.get("text", ""),
+            block.get("about", ""),
+            *block.get("items", []),
+            *block.get("notes", []),
+            block.get("caption", ""),
+        ]
         said += [cell for row in block.get("rows", []) for cell in row]
         said += [item for answer in block.get("answers", []) for item in answer["items"]]
         assert all(text in words for text in said)
@@ -170,6 +176,14 @@ def test_the_words_of_a_figure_are_never_markup():
     assert page.count('aria-label="What &quot;it&quot; shows."') == 2
     assert "a &lt; b</text>" in page
     assert "<figcaption>A &lt;caption&gt;.</figcaption>" in page
+
+
+def test_a_folded_table_tells_its_rows_and_what_its_columns_are():
+    page = page_of(blocks.data("cells", "One row & no more.", {"n": 'of "what"'}, [["1"]], left=()))
+    assert Reader(page).open == []
+    assert "<summary>cells (1 row)</summary>\n<p>One row &amp; no more.</p>" in page
+    assert '<input type="search" placeholder="Search" aria-label="Search cells">' in page
+    assert '<th scope="col" title="of &quot;what&quot;"><button type="button">n</button></th>' in page
 
 
 def test_a_table_without_a_header_has_nothing_to_sort_by():
