@@ -7,29 +7,22 @@ from reports.blocks import Block, Drawings
 from reports.render import shell
 from reports.tables.material import Material
 from reports.words import (
-    accuracy,
     bandwidths,
     cautions,
     ceilings,
     certificate,
-    costs,
     data,
     decomposition,
-    disturbances,
     endings,
-    exchanges,
     first_page,
-    glossary,
     hosts,
     machine,
-    memory,
     method,
-    paying,
     ranking,
     regression,
     side_by_side,
     speed,
-    strategies,
+    verdicts,
 )
 
 Section = Callable[[Material], list[Block]]
@@ -37,37 +30,11 @@ Section = Callable[[Material], list[Block]]
 CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Curves", (speed.curves,)),
     ("", (side_by_side.section, regression.section)),
-    ("Where the time goes", (decomposition.story, ceilings.story)),
+    ("Where the time goes", (decomposition.story, verdicts.section, ceilings.story)),
     ("Hosts", (hosts.about, bandwidths.section, hosts.section)),
     ("The same maths", (certificate.section,)),
-    (
-        "Tables",
-        (
-            data.section,
-            speed.tables,
-            ranking.section,
-            decomposition.tables,
-            paying.section,
-            exchanges.section,
-            costs.section,
-            ceilings.tables,
-            memory.section,
-            certificate.asynchronous,
-            accuracy.section,
-        ),
-    ),
-    (
-        "How this was measured",
-        (
-            cautions.section,
-            method.section,
-            strategies.section,
-            machine.section,
-            endings.section,
-            disturbances.section,
-            glossary.section,
-        ),
-    ),
+    ("Tables", (data.section, speed.tables, ranking.section)),
+    ("How this was measured", (cautions.section, method.section, machine.section, endings.section)),
 )
 """The chapters after the first page; those without a title have sections with headings of their own."""
 

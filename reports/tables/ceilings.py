@@ -7,6 +7,7 @@ import pandas as pd
 
 from common.records import ceiling
 from common.records.ceiling import Ceiling
+from reports.tables import columns
 from reports.tables.results import Results
 
 EXPLAINED = 0.5
@@ -43,8 +44,7 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
         transport = (row["family"], row["preset"], row["workers"], row["backend"])
         known["exchange_seconds"] = exchanging.get(transport, math.nan)
         beside.append(row | known)
-    names = [*_STEP, "n", "step_seconds", "products_seconds", "exchange_seconds"]
-    return pd.DataFrame(beside, columns=names).dropna(subset=["products_seconds"])
+    return columns.table("ceilings", (row for row in beside if not math.isnan(row["products_seconds"])))
 
 
 def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:

@@ -68,21 +68,13 @@ def summary(comparisons: Sequence[Comparison]) -> pd.DataFrame:
 
 
 def asynchronous(results: Results) -> pd.DataFrame:
-    """One row for each asynchronous launch of several workers that kept its final weights.
-
-    `loss` is that of its final weights over the whole training set, `oracle_loss` that of the oracle's weights after as
-    many updates of as many rows, `difference` the first over the second, less 1. `staleness` is the median over the
-    launch's updates, `largest_staleness` the largest. Losses are NaN, and `note` says why, where nothing could be
-    compared.
-    """
-    names = ["preset", "batch", "seed", "strategy", "workers", "updates", "loss", "oracle_loss", "difference"]
-    names += ["staleness", "largest_staleness", "note"]
+    """One row for each asynchronous launch of several workers that kept its final weights."""
     rows = []
     for record in results.records.values():
         trained = record.status == "ok" and bool(record.checkpoint) and record.exchange
         if trained and not record.synchronous and record.world_size > 1:
             rows.append(_asynchronous(record, results.folder))
-    return pd.DataFrame(rows, columns=names)
+    return columns.table("asynchronous", rows)
 
 
 def step_deviations(comparison: Comparison) -> np.ndarray:

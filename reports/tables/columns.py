@@ -48,6 +48,11 @@ def _interval(low: str, high: str, of: str) -> dict[str, str]:
     return {low: f"lower end of its 95 % order-statistic interval; empty below six {of}", high: "its upper end"}
 
 
+def _median(name: str, meaning: str, of: str = "rounds") -> dict[str, str]:
+    """The columns that `pairs.columns_of` fills."""
+    return {name: f"{meaning}: median over {of}", **_interval(f"{name}_low", f"{name}_high", of), f"{name}_n": of}
+
+
 COLUMNS: dict[str, dict[str, str]] = {
     "launches": {
         "launch": "stem of the record's file",
@@ -135,6 +140,70 @@ COLUMNS: dict[str, dict[str, str]] = {
         "n": "rounds",
         "is_paired": "whether the base has launches in these rounds",
     },
+    "factors": {
+        **_launch("regime", "workers"),
+        "change": "options: those that the second one's name ends with, beside all at their default; a library's loop "
+        "beside one that is written out; or one process with threads beside a process for each replica",
+        "first": "the strategy that the other one is compared with",
+        "second": "the strategy with that change",
+        "pairs": "pairs of launches of the same round",
+        "first_seconds": "of a step of the first, median over pairs",
+        "second_seconds": "of a step of the second, median over pairs",
+        "factor": "how many times as long a step of the second takes, median over pairs; below 1 it saves time",
+        **_interval("low", "high", "pairs"),
+    },
+    "paying": {
+        **_launch("regime", "strategy", "workers", "oversubscribed", "batch"),
+        **_median("ratio", "how many times as long an epoch takes with one worker of the base"),
+        "verdict": "surely pays where the whole interval is above 1, surely doesn't where it is below; by itself each "
+        "is right in 95 % of experiments",
+        **_median("contention", "T_comp(R) / T_comp(1): the step without exchange over the base's"),
+        **_median("sync_seconds", "T_sync: the step less the one without exchange"),
+        "sync_share": "T_sync / T_comp(R)",
+        "by_formula": "pays where that is below R - 1, which takes contention to be 1",
+        "with_contention": "pays where it is below R / contention - 1",
+        "fewest_batch": "rows per worker from which on it would pay, were T_comp proportional to them: "
+        "batch T_sync / (T_comp(1) (R - contention)); inf: from none",
+    },
+    "exchanges": {
+        **_launch("regime", "strategy", "workers", "oversubscribed"),
+        "library": "what carried the messages in their replay",
+        "source": "what told these messages",
+        "messages": "how many of them a step has, in any replay (JSON)",
+        "size_bytes": "of the messages of a step together, median over replays",
+        "sent_bytes": "that all ranks sent in a replayed step, packet headers included, median over replays",
+        "step_sent_bytes": "the same in a whole step",
+        **_median("exposed_seconds", "T_step - T_comp, what the step shows of its exchange"),
+        **_median("replay_seconds", "what the messages take alone, one after another", "launches"),
+        **_median("leftover_seconds", "the first less the second"),
+        "under_way_seconds": "that a traced step had at least one message under way on its first rank, median",
+        "under_way_steps": "traced steps",
+        "verdict": "overlap (messages are hidden) where the whole interval of what is left over is below 0, "
+        "contention (beside computing they take longer) where it is above; there may be both in a step",
+        "replays": "stems of their records (JSON)",
+        "reason": "why these tell no time",
+    },
+    "phases": {
+        **_launch("regime", "workers", "strategy"),
+        "family": "what the strategy's folder calls itself",
+        "phase": "its name, from the framework's own account",
+        "meaning": "what it is",
+        "n": "launches",
+        "seconds": "per step that at least one gradient was in it, median; a phase may overlap with computing",
+    },
+    "ceilings": {
+        **_launch("regime", "preset", "strategy"),
+        "family": "what the strategy's folder calls itself",
+        **_launch("framework"),
+        "backend": "what carries its messages",
+        **_launch("workers"),
+        "rows": "of one worker's step",
+        "is_base": "whether it distributes nothing",
+        "n": "launches",
+        "step_seconds": "of the step without exchange, median",
+        "products_seconds": "of the framework's own matrix products of that step, each by itself (n = 1)",
+        "exchange_seconds": "of one all-reduce of a buffer as large as the gradients (n = 1)",
+    },
     "deviations": {
         "launch": "stem of the record's file",
         **_launch("strategy"),
@@ -158,6 +227,19 @@ COLUMNS: dict[str, dict[str, str]] = {
         "examples": "rows that were counted",
         "expected_examples": "rows that the steps have",
     },
+    "asynchronous": {
+        **_launch("preset"),
+        "batch": "rows of an update",
+        "seed": "of the initial weights and of the order of the rows",
+        **_launch("strategy", "workers"),
+        "updates": "of all workers together",
+        "loss": "of its final weights over the whole training set",
+        "oracle_loss": "the same of the oracle's weights after as many updates of as many rows",
+        "difference": "the first over the second, less 1",
+        "staleness": "how many updates of others came between an update's weights and itself, median",
+        "largest_staleness": "the largest of them",
+        "note": "why nothing could be compared",
+    },
     "accuracies": {
         **_launch("preset", "strategy", "workers", "global_batch"),
         "seed": "of the initial weights and of the order of the rows",
@@ -165,9 +247,10 @@ COLUMNS: dict[str, dict[str, str]] = {
         "n": "launches",
         "accuracy": "test accuracy after the last step, median over launches, 0 to 1",
         "lowest": "the lowest of them",
+        "target": "test accuracy whose time is told",
         "looked": "launches that looked at the accuracy on the way",
-        "reached": "those of them that reached the preset's target",
-        "target_seconds": "clocked training until they did, median",
+        "reached": "those of them that reached it",
+        "target_seconds": "clocked training until they did, warm-up included, median",
     },
     "startups": {
         **_launch("strategy", "workers"),
@@ -194,6 +277,24 @@ COLUMNS: dict[str, dict[str, str]] = {
         "held_factor": "held over the reference's",
         "peak_factor": "peak over the reference's",
     },
+    "strategies": {
+        "strategy": "name without the label",
+        **_launch("framework"),
+        "named_base": "its undistributed base; itself where it distributes nothing",
+        **_launch("synchronous"),
+        "script": "the file that was launched",
+        "lines": "the lines of it that distribute (JSON)",
+    },
+    "disturbances": {
+        "launch": "stem of the record's file",
+        "round": "of the plan; empty beside the rounds",
+        "steal": "share of the cores' time that the hypervisor gave to other machines",
+        "quota": "share of the time that a container's quota kept the launch's processes off their cores",
+        "others": "share of the cores' time that other processes took",
+        "spin": "by what share a fixed piece of work took longer than in the median window of its equals",
+        "clock": "by what share the clock was slower than in the median window of its equals",
+        "disturbed": "whether one of the first three is above 5 %, beyond the kernel's rounding, or of the others 10 %",
+    },
     "endings": {
         "launch": "stem of the record's file, or name in the plan",
         **_launch("strategy", "bare_strategy", "preset", "scaling", "workers"),
@@ -214,12 +315,24 @@ ROWS = {
     "comparisons": "One row for each two strategies of a regime and number of workers: the test of their rounds.",
     "exposed": "One row for each configuration that was measured without exchange too, or whose bytes were counted.",
     "parts": "One row for each part of the step of each configuration, from the ideal step to the measured one.",
+    "factors": "One row for each two strategies that differ in one thing: how many times as long a step takes.",
+    "paying": "One row for each synchronous configuration of R workers under weak scaling: whether they are faster "
+    "than one worker of the base, and what T_epoch = N / (R B) (T_comp + T_sync) says (Ben-Nun & Hoefler, 2019).",
+    "exchanges": "One row for each configuration whose messages, as a tracer saw them, were sent again without "
+    "computing, and each reason why they weren't.",
+    "phases": "One row for each phase of an exchange of each configuration, by the framework's own account.",
+    "ceilings": "One row for each base, and each strategy without exchange, whose framework was probed.",
     "deviations": "One row for each launch that ended ok: how far it is from the float64 oracle.",
+    "asynchronous": "One row for each asynchronous launch of several workers that kept its weights: how well it "
+    "trained. It has no oracle to follow, and nothing here says that it is wrong.",
     "accuracies": "One row for each strategy, number of workers and task on real data. Only launches with "
     "--checkpoint-steps look at the accuracy on the way.",
     "startups": "One row for each strategy and number of workers: how long the slowest rank took to its first step.",
     "memory": "One row for each configuration whose records tell what its processes hold: bytes in the process that "
     "holds most, beside a strategy with whole copies. Sharding is often said to save over 60 %: a factor below 0.40.",
+    "strategies": "One row for each strategy that was measured: what it is, and which lines of its script distribute.",
+    "disturbances": "One row for each launch that tells what else happened on its cores: what the worst rank lost. "
+    "Workers that share cores are judged by what the hypervisor and a quota took alone. Nothing disturbed is left out.",
     "endings": "One row for each launch that was planned or recorded: how it ended.",
 }
 """By table what one of its rows is."""

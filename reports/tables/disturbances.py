@@ -1,7 +1,6 @@
 """Which launches and rounds something else disturbed: other processes, the hypervisor, slower cores."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -9,6 +8,7 @@ from msgspec import structs
 
 from common.measurement.disturbance import TICK_SECONDS
 from common.records.training import Record
+from reports.tables import columns
 
 TOLERATED_SHARE = 0.05
 """The share of its cores' time that may go to others in a launch that counts as undisturbed: the margin within which
@@ -17,26 +17,14 @@ two strategies are called alike, unless somebody asks for another one."""
 TOLERATED_SLOWNESS = 0.10
 """By how much a core may be slower than usual in it: the spin of a window varies by a few per cent on a quiet one."""
 
-_CAUSES = STEAL, QUOTA, OTHERS, SPIN, CLOCK = "steal", "quota", "others", "spin", "clock"
+STEAL, QUOTA, OTHERS, SPIN, CLOCK = "steal", "quota", "others", "spin", "clock"
 """What disturbs: the hypervisor, a container's quota, other processes, a spin that takes longer, and a slower clock."""
 
 _SPEEDS = ["spin_seconds", "clock_megahertz"]
 _MEASURED = ["seconds", "core_seconds", "steal_seconds", "throttled_seconds", "busy_seconds", "own_seconds", *_SPEEDS]
 
 
-@dataclass(frozen=True)
-class Disturbance:
-    """What else happened on the cores of one launch."""
-
-    launch: str
-    round: int | None
-    """None beside the rounds."""
-    shares: Mapping[str, float]
-    """By what disturbs, the share of the time or speed of its cores that the worst rank lost; 0 where nothing tells."""
-    disturbed: bool
-
-
-def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> list[Disturbance]:
+def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
     """One row for each launch whose windows tell what else happened around them.
 
     A round is the plan's repetition; without a plan, the launch's place among its equals in the order of their names.
@@ -58,7 +46,7 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> list[Dist
         if window.spin_seconds is not None
     ]
     if not rows:
-        return []
+        return columns.table("disturbances", ())
     if plan is None:
         rounds = (pd.Series(kinds).groupby(kinds).cumcount() + 1).to_dict()
     else:
@@ -66,15 +54,13 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> list[Dist
         planned = plan[plan["stage"] == "round"] if "stage" in plan else plan
         rounds = dict(zip(planned["launch"].astype(str), planned["repetition"].astype(int), strict=True))
     shares = _shares(pd.DataFrame(rows).astype(dict.fromkeys(_MEASURED, float)))
-    return [
-        Disturbance(str(launch), rounds.get(str(launch)), {cause: row[cause] for cause in _CAUSES}, row["disturbed"])
-        for launch, row in shares.groupby("launch").max().to_dict("index").items()
-    ]
+    worst = shares.groupby("launch").max().reset_index()
+    return columns.table("disturbances", worst.assign(round=worst["launch"].map(rounds)).to_dict("records"))
 
 
-def disturbed_rounds(found: Sequence[Disturbance]) -> list[int]:
+def disturbed_rounds(found: pd.DataFrame) -> list[int]:
     """The rounds in which a launch was disturbed."""
-    return sorted({row.round for row in found if row.disturbed and row.round is not None})
+    return sorted({int(number) for number in found.loc[found["disturbed"], "round"].dropna()})
 
 
 def _shares(windows: pd.DataFrame) -> pd.DataFrame:

@@ -3,19 +3,26 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import pandas as pd
 
 from common.records.certificate import DEVIATES, Comparison, reasons_not_ranked
-from reports.tables import ceilings, certificate, decomposition, disturbances, memory, ranking, summaries
+from reports.tables import (
+    ceilings,
+    certificate,
+    decomposition,
+    disturbances,
+    exchanges,
+    memory,
+    pairs,
+    paying,
+    phases,
+    ranking,
+    summaries,
+)
 from reports.tables.decomposition import Steps
-from reports.tables.disturbances import Disturbance
 from reports.tables.ranking import Ranking
 from reports.tables.results import Results
-
-Row = TypeVar("Row")
-"""Of a table whose rows have a regime."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,31 @@ class Material:
         return decomposition.parts(self.cells, self.steps)
 
     @cached_property
+    def factors(self) -> pd.DataFrame:
+        """One row for each two strategies that differ in one thing: how many times as long a step takes."""
+        return pairs.table(self.launches, self.results.plan)
+
+    @cached_property
+    def paying(self) -> pd.DataFrame:
+        """One row for each synchronous configuration of several workers under weak scaling: whether it pays."""
+        return paying.table(self.launches, self.cells, self.steps, self.results.records)
+
+    @cached_property
+    def exchanges(self) -> pd.DataFrame:
+        """One row for each configuration whose step was replayed, and each reason why one wasn't."""
+        return exchanges.table(self.launches, self.results.replays, self.steps)
+
+    @cached_property
+    def phases(self) -> pd.DataFrame:
+        """One row for each phase of the exchange of each configuration, by the framework's own account."""
+        return phases.table(self.launches, self.results.records)
+
+    @cached_property
+    def asynchronous(self) -> pd.DataFrame:
+        """One row for each asynchronous launch of several workers that kept its weights: how well it trained."""
+        return certificate.asynchronous(self.results)
+
+    @cached_property
     def ceilings(self) -> pd.DataFrame:
         """One row for each base, and each strategy without exchange, whose framework was probed."""
         return ceilings.steps(self.results, self.launches)
@@ -130,7 +162,12 @@ class Material:
         return summaries.endings(self.results.records, self.results.plan)
 
     @cached_property
-    def disturbances(self) -> Sequence[Disturbance]:
+    def strategies(self) -> pd.DataFrame:
+        """One row for each strategy that was measured: what it is, and which lines of its script distribute."""
+        return summaries.strategies(self.launches, self.results.records)
+
+    @cached_property
+    def disturbances(self) -> pd.DataFrame:
         """One row for each launch that tells what else happened on its cores."""
         return disturbances.table(self.results.records, self.results.plan)
 
@@ -138,11 +175,6 @@ class Material:
     def shown(self) -> dict[str, str]:
         """The short names of the regimes that are shown."""
         return {name: self.names[name] for name in self.regimes}
-
-    def by_regime(self, rows: Sequence[Row]) -> dict[str, list[Row]]:
-        """The rows of each regime that is shown, where it has any, in the order of the regimes."""
-        told = {name: [row for row in rows if row.regime == name] for name in self.regimes}
-        return {name: own for name, own in told.items() if own}
 
 
 def regime_names(cells: pd.DataFrame) -> dict[str, str]:

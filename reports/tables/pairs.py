@@ -4,9 +4,22 @@ import math
 
 import pandas as pd
 
+from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from common.statistics.intervals import Interval, median_interval
+from reports.tables import columns
 
 _COLUMNS = ["regime", "first", "second", "workers", "pairs", "first_seconds", "second_seconds", "factor", "low", "high"]
+
+
+def table(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """What options, a library's loop and one process change, one after another: rows of the functions below."""
+    changes = {
+        "options": against_default(launch_table, plan),
+        "library's loop": factors(launch_table, plan, CONVENIENCE_OF),
+        "one process": factors(launch_table, plan, ONE_PROCESS_OF),
+    }
+    rows = ({"change": change} | row for change, found in changes.items() for row in found.to_dict("records"))
+    return columns.table("factors", rows)
 
 
 def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, relation: str) -> pd.DataFrame:
@@ -66,6 +79,11 @@ def median(values: pd.Series) -> tuple[float, float, float, int]:
     found = interval(values) or Interval(0, math.nan, None, None)
     low, high = (math.nan if end is None else end for end in (found.low, found.high))
     return found.median, low, high, found.n
+
+
+def columns_of(name: str, values: pd.Series) -> dict[str, float]:
+    """The median over rounds, both ends of its interval, and n, by the names of columns that begin with `name`."""
+    return dict(zip((name, f"{name}_low", f"{name}_high", f"{name}_n"), median(values), strict=True))
 
 
 def side(found: Interval | None, middle: float, words: tuple[str, str]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from common.records.training import Record
+from reports.tables import columns
 
 
 def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
@@ -20,4 +21,4 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame
         for phase in record.phases:
             told.append([*(row[name] for name in keys[:4]), phase.name, phase.meaning, phase.seconds / steps])
     groups = pd.DataFrame(told, columns=[*keys, "seconds"]).groupby(keys, sort=False)["seconds"]
-    return groups.agg(n="count", seconds="median").reset_index()
+    return columns.table("phases", groups.agg(n="count", seconds="median").reset_index().to_dict("records"))

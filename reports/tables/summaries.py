@@ -145,11 +145,11 @@ def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
             target, looked = ACCURACY_TARGETS[record.task.preset], len(record.accuracies) > 1
             reached = [each.training_seconds for each in record.accuracies if looked and each.accuracy >= target]
             known = (record.task.preset, record.name, record.world_size, record.examples_per_step)
-            known += (record.task.seed, record.task.steps)
+            known += (record.task.seed, record.task.steps, target)
             rows.append((*known, record.final_accuracy, looked, reached[0] if reached else math.nan))
     if not rows:
         return columns.table("accuracies", ())
-    keys = ["preset", "strategy", "workers", "global_batch", "seed", "steps"]
+    keys = ["preset", "strategy", "workers", "global_batch", "seed", "steps", "target"]
     found = pd.DataFrame(rows, columns=[*keys, "accuracy", "looked", "target_seconds"]).groupby(keys)
     merged = found.agg(
         n=("accuracy", "size"),
@@ -160,6 +160,19 @@ def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
         target_seconds=("target_seconds", "median"),
     )
     return columns.table("accuracies", merged.reset_index().to_dict("records"))
+
+
+def strategies(launch_table: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
+    """What each strategy of these launches is, by its newest record that quotes its script."""
+    rows = []
+    for strategy, launches in launch_table.groupby("bare_strategy"):
+        own = [records[name] for name in launches["launch"]]
+        # Another commit may have moved the lines.
+        newest = max(own, key=lambda record: (bool(record.distributed_by), record.started_at))
+        about = {"framework": newest.framework, "named_base": newest.base or strategy, "script": newest.script}
+        about |= {"synchronous": all(record.synchronous for record in own)}
+        rows.append(about | {"strategy": strategy, "lines": [each.line for each in newest.distributed_by]})
+    return columns.table("strategies", rows)
 
 
 def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:

@@ -60,22 +60,3 @@ def _probed(each: Ceiling) -> str:
         return measured
     facts = "; ".join(f"{fact}: {value}" for fact, value in each.facts.items() if value)
     return f"{measured} {facts}. The processor has {', '.join(each.instruction_sets) or 'none of those that matter'}."
-
-
-def tables(material: Material) -> list[blocks.Block]:
-    """The ceilings beside the strategies; nothing without any."""
-    found, names = material.ceilings, material.names
-    if found.empty:
-        return []
-    rows = [
-        [
-            *[row["strategy"], str(row["workers"]), names[row["regime"]], str(row["n"])],
-            *[blocks.milliseconds(row[name]) for name in ("products_seconds", "step_seconds")],
-            blocks.percent(row["products_seconds"] / row["step_seconds"]),
-            blocks.milliseconds(row["exchange_seconds"]),
-        ]
-        for row in found.sort_values(["strategy", "regime", "workers"]).to_dict("records")
-    ]
-    columns = ["strategy", "workers", "regime", "n", "products alone, ms", "step without exchange, ms", "of the step"]
-    heading = blocks.heading("Beside the frameworks' ceilings", level=2)
-    return [heading, blocks.table([*columns, "exchange alone, ms"], rows, [], left=(0, 2))]

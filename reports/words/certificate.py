@@ -10,7 +10,6 @@ from common.contract.oracle import LOSS_FLOOR, LOSS_TOLERANCE
 from common.records.certificate import ASYNCHRONOUS, DEVIATES, FOLLOWS, NOT_COMPARED, OTHER_MATHS, Comparison
 from reports import blocks
 from reports.charts import deviation, style
-from reports.tables import certificate
 from reports.tables.material import Material
 
 _COMPARED = (FOLLOWS, DEVIATES)
@@ -107,11 +106,6 @@ def section(material: Material) -> list[blocks.Block]:
     return parts
 
 
-def asynchronous(material: Material) -> list[blocks.Block]:
-    """How well asynchronous launches trained."""
-    return _asynchronous_section(certificate.asynchronous(material.results))
-
-
 def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
     """A row for each setting: what its updates were made of, and the verdict."""
     if summary.empty:
@@ -139,34 +133,6 @@ def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
 def _count(value: float) -> str:
     """A coefficient to four decimals; a dash where it can't be told."""
     return blocks.DASH if math.isnan(value) else f"{round(value, 4) + 0.0:.4f}"
-
-
-def _asynchronous_section(table: pd.DataFrame) -> list[blocks.Block]:
-    if table.empty:
-        return []
-    explanation = (
-        "An asynchronous update is computed from weights that other workers may change before it is applied; its "
-        "staleness is how many of their updates came in between. Such a run can't follow the oracle, and nothing here "
-        "says that it is wrong. Given is how well it trained: the loss of its final weights over the whole training "
-        "set, beside that of the oracle after as many updates of as many rows. Each row is a single launch (n = 1)."
-    )
-    columns = ["strategy", "workers", "preset", "rows per update", "seed", "updates", "training loss", "the oracle's"]
-    columns += ["difference", "median staleness", "largest"]
-    rows, notes = [], {}
-    for row in table.sort_values(["preset", "strategy", "workers"]).to_dict("records"):
-        absent = blocks.DASH if row["note"] else "not finite"
-        losses = [f"{row[name]:.5f}" if math.isfinite(row[name]) else absent for name in ("loss", "oracle_loss")]
-        is_known = math.isfinite(row["difference"])
-        known = [row["strategy"] + _mark(row["note"], notes), str(row["workers"]), row["preset"], str(row["batch"])]
-        known += [str(row["seed"]), f"{row['updates']:,}", *losses]
-        known.append(blocks.signed_percent(row["difference"], 1) if is_known else blocks.DASH)
-        stale = (row["staleness"], row["largest_staleness"])
-        rows.append([*known, *[blocks.DASH if math.isnan(count) else f"{count:g}" for count in stale]])
-    return [
-        blocks.heading("Asynchronous launches: how well they trained", level=2),
-        blocks.text(explanation),
-        blocks.table(columns, rows, _in_words(notes), left=(0, 2)),
-    ]
 
 
 def _mark(note: str, notes: dict[str, int]) -> str:

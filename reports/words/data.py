@@ -57,7 +57,7 @@ def _in_words(value: object) -> str:
         case float():
             return blocks.tiny(value) if 0 < abs(value) < _LEAST else blocks.number(value)
         case list():
-            return ", ".join(map(_in_words, value))
+            return ", ".join(map(_in_words, value)) or blocks.DASH
         case dict():
             return ", ".join(f"{key}: {each}" for key, each in value.items()) or blocks.DASH
     return str(value or blocks.DASH)

@@ -1,7 +1,6 @@
 """Why N workers aren't N times as fast: the figure and the tables of what a step takes beyond the ideal."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
@@ -10,12 +9,7 @@ from reports import blocks
 from reports.blocks import MINUS, Block, listed
 from reports.charts import steps
 from reports.tables import summaries
-from reports.tables.decomposition import (
-    NAMED_SHARE,
-    PARTS,
-    REST,
-    is_distributed,
-)
+from reports.tables.decomposition import is_distributed
 from reports.tables.material import Material
 
 _NOTHING = (
@@ -43,37 +37,18 @@ _DEFINITIONS = [
 
 def story(material: Material) -> list[Block]:
     """Why N workers aren't N times as fast: the bars of the first regime that has any, and what their parts are."""
-    parts, told = [blocks.heading("Why not N times", level=2)], _by_regime(material)
-    if not told:
+    parts, rows = [blocks.heading("Why not N times", level=2)], material.parts
+    first = next((regime for regime in material.regimes if (rows["regime"] == regime).any()), None)
+    if first is None:
         return [*parts, blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
-    rows = next(iter(told.values()))
     about = (
         "If N workers were N times as fast, a step would take an N-th of the time in which the undistributed base "
         "computes as many rows. What it takes beyond that is divided here: T_step is the step as trained, T_comp the "
         "same without exchange, T_base the base's. Each part is the median over n rounds of a difference within a "
         "round."
     )
-    return [*parts, blocks.text(about), _figure(rows, material.ceilings, material.names)]
-
-
-def tables(material: Material) -> list[Block]:
-    """The parts of every step: what they are, and a table for each regime; nothing without any."""
-    told = _by_regime(material)
-    if not told:
-        return []
-    parts = [blocks.heading("From the ideal step to the measured one", level=2), blocks.items(_DEFINITIONS)]
-    for regime, rows in told.items():
-        if len(told) > 1:
-            parts.append(blocks.heading(material.names[regime], level=3))
-        parts.append(_table(rows))
-    absent = _left_out(material.cells)
-    return [*parts, *([blocks.items(absent)] if absent else [])]
-
-
-def _by_regime(material: Material) -> dict[str, pd.DataFrame]:
-    """The parts of the steps of each regime that is shown, where it has any."""
-    groups = dict([*material.parts.groupby("regime")])
-    return {name: groups[name] for name in material.regimes if name in groups}
+    figure = _figure(rows[rows["regime"] == first], material.ceilings, material.names)
+    return [*parts, blocks.text(about), figure, blocks.items([*_DEFINITIONS, *_left_out(material.cells)])]
 
 
 def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str]) -> Block:
@@ -102,42 +77,6 @@ def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, names: Mapping[str, str]
         "takes time. The table of these parts has all numbers."
     )
     return blocks.figure("scaling", partial(steps.scaling, shown), caption, alt)
-
-
-def _table(rows: pd.DataFrame) -> Block:
-    shown = [part for part in PARTS if (rows["part"] == part).any()]
-    lines = []
-    for _, own in rows.groupby(["strategy", "workers"]):
-        cell = own.iloc[0]
-        # With so many digits after the point the step has three significant ones, and so have all of its parts.
-        digits = max(0, 2 - math.floor(math.log10(1000 * cell["measured_seconds"])))
-        write = partial(blocks.milliseconds, digits=digits)
-        words = {row["part"]: _in_words(row, write) for row in own.to_dict("records")}
-        known = [cell["strategy"], blocks.world(cell["workers"], cell["oversubscribed"]), write(cell["ideal_seconds"])]
-        measured = blocks.with_interval(cell["measured_seconds"], cell["measured_low"], cell["measured_high"], write)
-        lines.append([*known, *[words.get(part, blocks.DASH) for part in shown], measured, blocks.span(own["n"])])
-    columns = ["strategy", "workers", "ideal, ms", *shown, "measured, ms", "n"]
-    notes = [
-        "Parts are in milliseconds per step, in parentheses the 95 % interval of the median; of a rest beyond "
-        f"{blocks.percent(NAMED_SHARE)} of the measured step, its share."
-    ]
-    notes += blocks.few_note(rows["n"], "rounds")
-    if not rows["is_paired"].all():
-        notes.append(
-            "* No launch of the base shares a round: its median over all rounds takes its place, and no interval is "
-            "given."
-        )
-    return blocks.table(columns, lines, notes + blocks.oversubscribed_note(rows["oversubscribed"]), left=(0,))
-
-
-def _in_words(row: Mapping[str, object], write: Callable[[float], str]) -> str:
-    """A part in milliseconds, and below it its interval, or the share of a rest that is large."""
-    share = row["seconds"] / row["measured_seconds"]
-    if row["part"] == REST and abs(share) > NAMED_SHARE:
-        return f"{write(row['seconds'])}\n({blocks.percent(share, 1)})"
-    number = blocks.with_interval(row["seconds"], row["low"], row["high"], write)
-    # What isn't paired has no interval.
-    return number if row["is_paired"] else f"{number}*"
 
 
 def _left_out(cells: pd.DataFrame) -> list[str]:

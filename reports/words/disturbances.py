@@ -1,6 +1,6 @@
 """What disturbed the launches: a sentence with causes and remedies."""
 
-from collections.abc import Sequence
+import pandas as pd
 
 from reports import blocks
 from reports.tables.disturbances import (
@@ -11,10 +11,8 @@ from reports.tables.disturbances import (
     STEAL,
     TOLERATED_SHARE,
     TOLERATED_SLOWNESS,
-    Disturbance,
     disturbed_rounds,
 )
-from reports.tables.material import Material
 
 _COOL = "keep the machine cool and its clock rate fixed"
 _CAUSES = {
@@ -35,28 +33,14 @@ _CAUSES = {
 """By what disturbs: how much is tolerated, what is said where it is more, and the remedy."""
 
 
-def section(material: Material) -> list[blocks.Block]:
-    """What else happened on the workers' cores, and what to do about it."""
-    heading = blocks.heading("Was the machine quiet?", level=2)
-    if not material.disturbances:
-        return [heading, blocks.text("No launch tells what else happened on its cores.")]
-    share, slowness = blocks.percent(TOLERATED_SHARE), blocks.percent(TOLERATED_SLOWNESS)
-    about = (
-        f"A launch counts as disturbed where a worker lost more than {share} of its cores' time, in its clocked "
-        "windows, to other processes, the hypervisor or a container's quota, beyond what the kernel's rounding may be, "
-        f"or where its clock, or a fixed piece of work, was more than {slowness} slower than in the median window of "
-        "its equals. Workers that share cores are judged by what the hypervisor and the quota took alone. Nothing "
-        "disturbed is left out."
-    )
-    return [heading, blocks.text(about), blocks.text(finding(material.disturbances))]
-
-
-def finding(found: Sequence[Disturbance]) -> str:
+def finding(found: pd.DataFrame) -> str:
     """How much was disturbed, by what, and what to do about it."""
-    wrong, rounds = [row for row in found if row.disturbed], disturbed_rounds(found)
-    if not wrong:
+    wrong, rounds = found[found["disturbed"]], disturbed_rounds(found)
+    if found.empty:
+        return "No launch tells what else happened on its cores."
+    if wrong.empty:
         return "No launch was disturbed."
-    many, beside = len({row.round for row in found} - {None}), sum(row.round is None for row in wrong)
+    many, beside = found["round"].nunique(), int(wrong["round"].isna().sum())
     counts = []
     if rounds:
         which = blocks.some([str(number) for number in rounds])
@@ -66,7 +50,7 @@ def finding(found: Sequence[Disturbance]) -> str:
     was = "was" if len(rounds) + beside == 1 else "were"
     causes: dict[str, str] = {}
     for name, (tolerated, cause, remedy) in _CAUSES.items():
-        most = max(row.shares[name] for row in wrong)
+        most = wrong[name].max()
         if most > tolerated:
             causes[cause.format(blocks.percent(most))] = remedy
     remedies = blocks.listed([*dict.fromkeys(causes.values())])

@@ -45,19 +45,13 @@ def out_of_time(minutes: Mapping[str, float]) -> list[str]:
 
 
 def section(material: Material) -> list[Block]:
-    """How many launches ended how, by strategy, and why those that aren't ok did."""
+    """How many launches ended how, and why those that aren't ok did."""
     endings = material.endings
     parts = [blocks.heading("How every launch ended", level=2), blocks.text(sentence(endings))]
-    counts = endings.groupby("strategy")["ending"].value_counts().unstack(fill_value=0)
-    names = ("ok", "unsupported", "failed", "not run")
-    rows = [[name, *[str(int(row.get(ending, 0))) for ending in names]] for name, row in counts.iterrows()]
-    parts.append(blocks.table(["strategy", *names], rows, [], left=(0,)))
     wrong = endings[endings["ending"].isin(["unsupported", "failed"])]
-    if len(wrong):
-        rows = []
-        for (ending, reason), group in wrong.groupby(["ending", "reason"], sort=True):
-            found = list(dict.fromkeys(log for log in group["log"] if log))
-            logs = f" (log: {', '.join(found)})" if found else ""
-            rows.append([", ".join(group["launch"]), ending, (reason or "no reason was recorded") + logs])
-        parts.append(blocks.table(["launches", "ending", "reason"], rows, [], left=(0, 1, 2), wide={0: 3, 2: 2}))
-    return parts
+    reasons = []
+    for (ending, reason), group in wrong.groupby(["ending", "reason"], sort=True):
+        logs = [*dict.fromkeys(filter(None, group["log"]))]
+        where = f" (log: {', '.join(logs)})" if logs else ""
+        reasons.append(f"{ending}: {', '.join(group['launch'])}. {reason or 'No reason was recorded.'}{where}")
+    return [*parts, blocks.items(reasons)] if reasons else parts

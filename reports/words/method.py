@@ -4,6 +4,7 @@ from common.sessions import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.tables.material import Material
+from reports.words import disturbances
 
 
 def section(material: Material) -> list[blocks.Block]:
@@ -25,6 +26,11 @@ def section(material: Material) -> list[blocks.Block]:
                 "medians and carry no interval. The time to the first step is no part of the throughput.",
                 "Asynchronous launches of several workers aren't held to the oracle: the order of their updates isn't "
                 "repeatable.",
+                "Weak scaling keeps the rows of each worker, strong scaling those of all workers together. A round is "
+                "a block of launches, each configuration once. The straggler is the slowest rank of a synchronous "
+                "step, for which all others wait. A p value is how often strategies that are equally fast would differ "
+                "by as much: it is no size of a difference.",
+                f"Was the machine quiet? {disturbances.finding(material.disturbances)}",
                 calibration.for_report(material.results.folder),
             ]
         ),

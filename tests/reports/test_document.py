@@ -16,7 +16,7 @@ from reports.render import pdf
 from reports.render.shell import draw_all
 from reports.tables.material import Material
 from reports.tables.results import Results, read_results
-from reports.words import certificate, costs, first_page, machine, ranking, speed
+from reports.words import certificate, data, first_page, machine, ranking, speed
 from tests.reports.drawings import drawings_of
 from tests.reports.materials import material_of
 from tests.reports.pieces import headings, table_under
@@ -40,6 +40,12 @@ def summary_rows(blocks: list[Block]) -> dict[tuple[str, str], list[str]]:
 
 def summary_table(blocks: list[Block]) -> Block:
     return table_under(blocks, next(text for text in headings(blocks) if text.startswith("Speed: ")))
+
+
+def rows_of(blocks: list[Block], name: str) -> list[dict[str, str]]:
+    """The rows of a folded table by its columns."""
+    [table] = [block for block in blocks if block.get("name") == name]
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
 def curves_in(blocks: list[Block]) -> list[Block]:
@@ -199,21 +205,19 @@ def test_an_asynchronous_launch_is_shown_by_how_well_it_trained(tmp_path):
     facts = {"examples_per_step": 64, "staleness": [0, 2, 9]}
     record = make_record("cobalt_servers", 2, task=task, checkpoint="w.safetensors", **facts)
     material = Material(Results(tmp_path, named(record), None))
-    blocks = told(material, certificate.section, speed.tables, certificate.asynchronous)
-    [table] = [block for block in blocks if "median staleness" in block.get("columns", [])]
-    [row] = table["rows"]
-    assert row[:6] == ["cobalt_servers", "2", "digits", "64", "3", "60"]
-    assert row[6] == row[7]
-    assert row[8][1:] == "0.0 %"
-    assert row[9:] == ["2", "9"]
+    blocks = told(material, certificate.section, speed.tables, data.section)
+    [row] = rows_of(blocks, "asynchronous")
+    about = [row[name] for name in ("strategy", "workers", "preset", "batch", "seed", "updates")]
+    assert about == ["cobalt_servers", "2", "digits", "64", "3", "60"]
+    assert row["loss"] == row["oracle_loss"]
+    assert (row["staleness"], row["largest_staleness"]) == ("2", "9")
     assert "nothing here says that it is wrong" in said(blocks)
     assert "a step is one worker's update, of 64 rows" in said(blocks)
     assert "1 more is asynchronous with several workers" in said(blocks)
 
 
 def test_without_asynchronous_launches_nothing_is_said_of_them(content):
-    assert "staleness" not in said(content)
-    assert "What convenience costs" not in said(content)
+    assert not {"asynchronous", "factors"} & {block.get("name") for block in content["blocks"]}
 
 
 def test_what_was_not_measured_has_no_words(content):
@@ -221,23 +225,11 @@ def test_what_was_not_measured_has_no_words(content):
     assert "ceilings" not in said(content)
 
 
-def test_what_convenience_costs_stands_beside_both_times():
-    records = [make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.5,) * 3)]
-    blocks = costs.section(material_of(*records))
-    [table] = [block for block in blocks if "library's loop" in block.get("columns", [])]
-    assert table["rows"] == [
-        ["cobalt_library", "cobalt_replicas", "2", "digits weak", "3.50", "1.00", "3.50", DASH, "1"],
-    ]
-    assert "fewer than 6 pairs" in table["notes"][0]
-
-
 def test_a_label_has_rows_of_its_own_everywhere():
     records = [make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True)]
     content, _ = document.compose(material_of(*records))
     assert {name for name, _ in summary_rows(content["blocks"])} == {"cobalt_replicas", "cobalt_replicas, compiled"}
     tables = [block for block in content["blocks"] if block["kind"] == "table" and block["columns"][0] == "strategy"]
-    # What a strategy is doesn't depend on its label.
-    tables = [table for table in tables if "computed by" not in table["columns"]]
     with_label = [table for table in tables if any(row[0] == "cobalt_replicas, compiled" for row in table["rows"])]
     assert with_label == tables
 
@@ -267,17 +259,20 @@ def test_a_strategy_that_nothing_declares_is_summed_up_over_the_base_of_its_reco
 
 
 def test_what_the_record_of_an_unknown_strategy_tells_is_in_the_document(unknown):
-    text = said(unknown[0])
-    assert "N times the model: quartz_swarm (Nobody, 2031)." in text
-    tables = [block for block in unknown[0]["blocks"] if block["kind"] == "table"]
-    [split] = [table["rows"] for table in tables if "MB by formula" in table["columns"]]
-    assert split[0][-2:] == ["4.00", "3.00"]
-    [gossip] = [table["rows"] for table in tables if "gossip, ms" in table["columns"]]
-    assert gossip == [["quartz_swarm", "2", "digits weak", "1", "2.00"]]
-    [convenience] = [table["rows"] for table in tables if "library's loop" in table["columns"]]
-    assert convenience[0][:2] == ["quartz_easy", "quartz_swarm"]
-    [options] = [table["rows"] for table in tables if "with options" in table["columns"]]
-    assert options[0][0] == "quartz_swarm, boosted"
+    [exposed] = rows_of(unknown[0]["blocks"], "exposed")
+    assert (exposed["wire_bytes"], exposed["formula_bytes"]) == ("4,000,000", "3,000,000")
+    assert (exposed["formula"], exposed["formula_source"]) == ("N times the model", "Nobody, 2031")
+    [gossip] = rows_of(unknown[0]["blocks"], "phases")
+    assert [gossip[name] for name in ("regime", "phase", "meaning")] == [
+        "digits weak",
+        "gossip",
+        "until everybody knows",
+    ]
+    # 0.12 s are of 60 steps.
+    assert gossip["seconds"] == "0.00200"
+    options, convenience = rows_of(unknown[0]["blocks"], "factors")
+    assert (options["first"], options["second"]) == ("quartz_swarm", "quartz_swarm, boosted")
+    assert (convenience["first"], convenience["second"]) == ("quartz_swarm", "quartz_easy")
 
 
 def test_an_unknown_family_is_drawn_in_the_colors_of_its_records(unknown):

@@ -18,7 +18,7 @@ from reports.document import Section
 from reports.tables import summaries
 from reports.tables.material import Material
 from reports.tables.results import Origin, Results
-from reports.words import costs, first_page, machine, ranking, speed
+from reports.words import data, first_page, machine, ranking, speed
 from tests.reports.charts.read_marks import read
 from tests.reports.drawings import drawings_of, looks_of
 from tests.reports.records import STRATEGIES, certified, make_record, named, over_hosts, unfinished
@@ -209,11 +209,12 @@ def test_the_slowest_rank_of_the_median_window_of_the_median_launch_counts():
 
 def test_bounds_stand_beside_what_was_measured(told):
     ring = make_record("amber_ring", 2, wire_bytes_per_step=150_000.0)
-    blocks = told([first_page.section, costs.section], make_record("amber_single"), ring)
+    blocks = told([first_page.section, data.section], make_record("amber_single"), ring)
     assert b"ideal: N times amber_single" in drawings_of(blocks)["headline"]()
-    [row] = rows_with(blocks, "MB sent, measured", "MB by formula")
+    [table] = [block for block in blocks if block.get("name") == "exposed"]
+    [row] = [dict(zip(table["columns"], each, strict=True)) for each in table["rows"]]
     # Two workers send the 17,226 parameters twice, as float32.
-    assert (row["MB sent, measured"], row["MB by formula"]) == ("0.150", "0.138")
+    assert (row["wire_bytes"], row["formula_bytes"]) == ("150,000", "137,808")
 
 
 def test_every_launch_is_a_mark():

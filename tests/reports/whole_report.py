@@ -43,7 +43,8 @@ def launches_of_a_round(number: int) -> Iterator[Record]:
         yield make_record("amber_ring", workers, windows(2.1 + 0.6 * workers), **sent)
     yield changed(varied("amber_ring", 2, windows(2.2), exchange=False), wire_bytes_per_step=0.0)
     yield _watched(make_record("amber_library", 2, windows(3.32), rank_factors=(1.0, 1.08)), is_disturbed=number == 3)
-    yield make_record("amber_threads", 2, windows(2.9))
+    phases = [{"name": "waiting", "seconds": 0.06, "meaning": "until all threads have the gradient"}]
+    yield make_record("amber_threads", 2, windows(2.9), phases=phases)
     yield make_record("amber_sharded", 2, windows(4.4), memory_bytes=[process(4, 8, peak=30)] * 2)
     yield varied("amber_ring", 2, windows(3.0), rounding="float16")
     yield make_record("cobalt_replicas", 2, windows(3.9))

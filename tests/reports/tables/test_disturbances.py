@@ -1,7 +1,6 @@
 """What else happened around windows: which launches and rounds it disturbed, and what is said of them."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,10 +8,8 @@ from msgspec import structs
 
 from common.records.header import Virtual
 from common.records.training import Record
-from reports.tables.disturbances import Disturbance, disturbed_rounds
+from reports.tables.disturbances import disturbed_rounds
 from reports.tables.disturbances import table as disturbances_table
-from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.words import disturbances, first_page
 from tests.changes import changed
 from tests.reports.materials import material_of
@@ -37,8 +34,8 @@ def told(record: Record | None = None, *of_windows: Mapping[str, float], cores: 
     return changed(record, windows=windows, pinned_cores=[*range(cores)])
 
 
-def rows(*records: Record, plan: pd.DataFrame | None = None) -> list[Disturbance]:
-    return disturbances_table(named(*records), plan)
+def rows(*records: Record, plan: pd.DataFrame | None = None) -> list:
+    return [*disturbances_table(named(*records), plan).itertuples()]
 
 
 def planned(records: Mapping[str, Record], **columns: object) -> pd.DataFrame:
@@ -56,8 +53,8 @@ def planned(records: Mapping[str, Record], **columns: object) -> pd.DataFrame:
 )
 def test_more_than_five_per_cent_of_a_core_taken_disturbs_a_launch(disturbance, cause):
     quiet, disturbed = rows(told(), told(None, **disturbance))
-    assert (quiet.disturbed, quiet.shares[cause]) == (False, 0.0)
-    assert (disturbed.disturbed, disturbed.shares[cause]) == (True, pytest.approx(0.06))
+    assert (quiet.disturbed, getattr(quiet, cause)) == (False, 0.0)
+    assert (disturbed.disturbed, getattr(disturbed, cause)) == (True, pytest.approx(0.06))
 
 
 @pytest.mark.parametrize("disturbance", [{"steal_seconds": 0.04}, {"throttled_seconds": 0.04}, {"busy_seconds": 0.94}])
@@ -67,12 +64,12 @@ def test_less_of_a_core_disturbs_nothing(disturbance):
 
 def test_one_bad_window_does_not_make_a_bad_launch():
     [row] = rows(told(None, {"steal_seconds": 0.15}, {}, {}, {}))
-    assert (row.disturbed, row.shares["steal"]) == (False, pytest.approx(0.15 / 4))
+    assert (row.disturbed, row.steal) == (False, pytest.approx(0.15 / 4))
 
 
 def test_the_rank_that_lost_most_decides():
     [row] = rows(told(make_record("amber_ring", 2, (2.0,)), {}, {"steal_seconds": 0.08}))
-    assert (row.disturbed, row.shares["steal"]) == (True, pytest.approx(0.08))
+    assert (row.disturbed, row.steal) == (True, pytest.approx(0.08))
 
 
 def test_the_share_is_that_of_all_cores_of_the_process():
@@ -92,15 +89,15 @@ def test_what_may_be_rounding_of_the_kernels_counts_disturbs_nothing(windows, ta
 
 def test_reading_less_than_the_processs_own_time_is_rounding_too():
     [row] = rows(told(None, {"busy_seconds": 0.89}, {"busy_seconds": 0.90}))
-    assert (row.disturbed, row.shares["others"]) == (False, 0.0)
+    assert (row.disturbed, row.others) == (False, 0.0)
 
 
 def test_a_core_slower_than_usual_disturbs_where_the_same_rank_tells_what_is_usual():
     usual, slow = told(make_record(milliseconds=(2.0,) * 5)), told(spin_seconds=1.2e-4, clock_megahertz=1800.0)
     first, second = rows(usual, slow)
-    assert (first.disturbed, first.shares["spin"], first.shares["clock"]) == (False, 0.0, 0.0)
+    assert (first.disturbed, first.spin, first.clock) == (False, 0.0, 0.0)
     assert second.disturbed
-    assert (second.shares["spin"], second.shares["clock"]) == pytest.approx((0.2, 0.1))
+    assert (second.spin, second.clock) == pytest.approx((0.2, 0.1))
 
 
 def test_a_clock_slower_than_usual_disturbs():
@@ -120,12 +117,12 @@ def test_a_clock_slower_than_usual_disturbs():
 )
 def test_what_is_usual_is_told_by_launches_of_the_same_kind_alone(other):
     # Two workers on two sibling threads of a core are slower than one of them, on the quietest machine.
-    assert [row.shares["spin"] for row in rows(told(), told(other, spin_seconds=2e-4))] == [0.0, 0.0]
+    assert [row.spin for row in rows(told(), told(other, spin_seconds=2e-4))] == [0.0, 0.0]
 
 
 def test_ranks_on_cores_of_different_speed_each_have_their_own_usual_spin():
     [row] = rows(told(make_record("amber_ring", 2, (2.0,)), {"spin_seconds": 1e-4}, {"spin_seconds": 2e-4}))
-    assert row.shares["spin"] == 0.0
+    assert row.spin == 0.0
 
 
 def test_workers_that_share_their_cores_are_judged_by_what_was_stolen_alone():
@@ -134,14 +131,14 @@ def test_workers_that_share_their_cores_are_judged_by_what_was_stolen_alone():
         told(None, {"spin_seconds": 1e-4}, {"spin_seconds": 9e-4}, **oversubscribed, steal_seconds=s) for s in (0, 0.1)
     ]
     quiet, stolen = rows(*(changed(record, pinned_cores=[]) for record in records))
-    assert (quiet.disturbed, [*quiet.shares.values()]) == (False, [0.0] * 5)
+    assert (quiet.disturbed, [*quiet[3:8]]) == (False, [0.0] * 5)
     assert stolen.disturbed
 
 
 def test_what_the_kernel_did_not_tell_is_not_judged():
     nothing = dict.fromkeys(("core_seconds", "steal_seconds", "busy_seconds", "own_seconds", "clock_megahertz"))
     [row] = rows(told(None, **nothing))
-    assert (row.disturbed, [*row.shares.values()]) == (False, [0.0] * 5)
+    assert (row.disturbed, [*row[3:8]]) == (False, [0.0] * 5)
 
 
 def test_a_disturbed_launch_disturbs_its_round():
@@ -154,7 +151,7 @@ def test_a_disturbed_launch_disturbs_its_round():
 
 def test_without_a_plan_equal_launches_are_of_one_round_after_another():
     found = disturbances_table(named(told(), told(make_record("amber_library")), told(None, steal_seconds=0.5)), None)
-    assert [row.round for row in found] == [1, 1, 2]
+    assert found["round"].tolist() == [1, 1, 2]
     assert disturbed_rounds(found) == [2]
 
 
@@ -163,18 +160,13 @@ def test_a_plan_without_stages_has_rounds_alone():
     assert disturbed_rounds(disturbances_table(records, planned(records, repetition=[4]))) == [4]
 
 
-def blocks_of(records: Mapping[str, Record], plan: pd.DataFrame | None = None) -> list[dict]:
-    return disturbances.section(Material(Results(Path(), records, plan)))
-
-
 def test_a_quiet_machine_is_said_to_be_quiet():
-    assert blocks_of(named(told()))[-1]["text"] == "No launch was disturbed."
+    assert disturbances.finding(disturbances_table(named(told()), None)) == "No launch was disturbed."
 
 
 def test_older_records_tell_nothing():
-    content = blocks_of(named(make_record()))
-    assert [block["kind"] for block in content] == ["heading", "text"]
-    assert content[1]["text"] == "No launch tells what else happened on its cores."
+    sentence = disturbances.finding(disturbances_table(named(make_record()), None))
+    assert sentence == "No launch tells what else happened on its cores."
 
 
 def test_the_finding_counts_the_rounds_and_names_causes_and_remedies():
@@ -193,11 +185,11 @@ def test_the_finding_counts_the_rounds_and_names_causes_and_remedies():
 def test_a_quota_stops_all_threads_of_a_launch_of_which_as_many_run_as_there_are_cores():
     ring = make_record("amber_ring", 4)
     [row] = rows(changed(told(ring, cores=64, throttled_seconds=1.0), pinned_cores=[]))
-    assert row.shares["quota"] == pytest.approx(1 / 4)
+    assert row.quota == pytest.approx(1 / 4)
     [row] = rows(changed(told(ring, cores=2, throttled_seconds=1.0), pinned_cores=[]))
-    assert row.shares["quota"] == pytest.approx(1 / 2)
+    assert row.quota == pytest.approx(1 / 2)
     [row] = rows(told(ring, throttled_seconds=1.0))
-    assert (row.shares["quota"], row.disturbed) == (pytest.approx(1 / 4), True)
+    assert (row.quota, row.disturbed) == (pytest.approx(1 / 4), True)
 
 
 def test_the_cores_that_virtual_hosts_were_asked_to_have_disturb_nothing():

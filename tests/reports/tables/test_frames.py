@@ -20,7 +20,17 @@ from reports.tables.columns import COLUMNS
 from reports.tables.material import Material
 from tests.changes import changed
 from tests.reports.probes import probe
-from tests.reports.records import MadeUpOptions, certified, make_record, named, over_hosts, unfinished, write_all
+from tests.reports.records import (
+    MadeUpOptions,
+    certified,
+    make_record,
+    named,
+    over_hosts,
+    unfinished,
+    varied,
+    write_all,
+    write_weights,
+)
 from tests.reports.replays import replay
 from tests.reports.replays import replayed as replayed_as
 
@@ -42,14 +52,19 @@ def launch(name: str, number: int, milliseconds: float, exchange: bool = True) -
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """Six rounds of two strategies, one of them without exchange and replayed too, a launch that failed, and a
-    framework's probe; and launches over virtual hosts whose links have three bandwidths.
+    framework's probe; options and an asynchronous launch; and virtual hosts whose links have three bandwidths.
     """
     records = [launch(name, number, 2.0) for name in ("amber_ring", "cobalt_replicas") for number in range(6)]
     records += [launch("amber_ring", number, 1.5, exchange=False) for number in range(6)]
     records += [make_record("amber_single"), unfinished("failed", "It ended, with a comma.", "amber_parts")]
+    phases = [{"name": "waiting", "seconds": 0.06, "meaning": "for all"}]
+    records += [make_record("amber_ring", 4), changed(varied("amber_ring", 4, compiled=True), phases=phases)]
     records += [over_hosts(megabits=megabits, host_bytes_per_step=[1e6, 2e6]) for megabits in (10.0, 100.0, 1000.0)]
     results = tmp_path_factory.mktemp("results")
-    write_all(results, named(*certified(results, *records)))
+    write_weights(results / "w.safetensors", seed=3, batch=64, steps=60)
+    apart = {"examples_per_step": 64, "staleness": [0, 2], "checkpoint": "w.safetensors"}
+    certain = [*certified(results, *records), make_record("cobalt_servers", 2, **apart)]
+    write_all(results, named(*certain))
     (results / FOLDER).mkdir()
     write_record(results / FOLDER / "amber.json", probe(milliseconds=1.0))
     (results / "replays").mkdir()
@@ -72,8 +87,8 @@ def written(loaded, tmp_path_factory) -> Path:
 
 
 def test_a_cell_has_the_numbers_worked_out_by_hand(loaded):
-    cells = loaded.cells.set_index(["strategy", "exchange"])
-    ring = cells.loc[("amber_ring", True)]
+    cells = loaded.cells.set_index(["strategy", "workers", "exchange"])
+    ring = cells.loc[("amber_ring", 2, True)]
     # The launches took 2 ms and 0 to 5 times 1/300 ms more; a step has 128 rows.
     assert ring["seconds"] == pytest.approx((2 + 2.5 / 300) / 1000)
     assert ring["samples_per_second"] == pytest.approx(128 / ring["seconds"])
@@ -83,8 +98,8 @@ def test_a_cell_has_the_numbers_worked_out_by_hand(loaded):
 
 
 def test_every_window_of_every_rank_has_a_row_with_what_happened_around_it(loaded):
-    # Three windows of each of two ranks in 18 launches, four of the base's only rank, and of two ranks over hosts.
-    assert len(loaded.windows) == 18 * 3 * 2 + 4 + 3 * 4 * 2
+    # Three windows of each of two ranks in 18 launches, four of the base's only rank, and of the ranks of others.
+    assert len(loaded.windows) == 18 * 3 * 2 + 4 + 3 * 4 * 2 + 2 * 4 * 4 + 4 * 2
     own = loaded.windows[loaded.windows["launch"] == "amber_ring-2w-03"]
     assert own[["rank", "step"]].to_records(index=False).tolist() == [(r, s) for r in (0, 1) for s in (20, 30, 40)]
     assert set(own["spin_seconds"]) == {1e-4}
@@ -97,12 +112,12 @@ def test_the_other_tables_are_those_of_the_report(loaded):
     assert {comparison["strategy"], comparison["other"]} == {"amber_ring", "cobalt_replicas"}
     assert comparison["verdict"] == "alike"
     verdicts = loaded.deviations.groupby("exchange")["verdict"].value_counts()
-    assert verdicts.to_dict() == {(True, "follows"): 16, (False, "not compared"): 6}
-    assert loaded.endings["ending"].value_counts().to_dict() == {"ok": 22, "failed": 1}
+    assert verdicts.to_dict() == {(True, "follows"): 18, (False, "not compared"): 6, (True, "asynchronous"): 1}
+    assert loaded.endings["ending"].value_counts().to_dict() == {"ok": 25, "failed": 1}
     assert set(loaded.memory["held"]) == {6000}
     assert set(loaded.startups["imports"]) == {1.0}
     assert set(loaded.accuracies["accuracy"]) == {0.5}
-    assert not any(launch.disturbed for launch in loaded.disturbances)
+    assert not loaded.disturbances["disturbed"].any()
     parts = loaded.parts[loaded.parts["strategy"] == "amber_ring"].set_index("part")["seconds"]
     assert parts["exchange"] == pytest.approx(0.0005)
     assert loaded.ceilings.set_index("strategy")["products_seconds"].to_dict() == pytest.approx(

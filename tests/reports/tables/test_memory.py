@@ -10,7 +10,7 @@ from reports.tables import summaries
 from reports.tables.memory import table as memory_table
 from tests.changes import changed
 from tests.reports.memory_of_processes import MEGABYTE, holding, process
-from tests.reports.records import make_record, named, over_hosts
+from tests.reports.records import make_record, named, over_hosts, varied
 
 RING = "amber_ring"
 
@@ -67,6 +67,16 @@ def test_a_strategy_that_does_not_tell_what_it_holds_shows_its_peak():
     row = table(holding("cobalt_replicas", {"above_import": 200 * MEGABYTE}))["cobalt_replicas"]
     assert row["above_import"] == 200 * MEGABYTE
     assert math.isnan(row["held"])
+
+
+def test_older_records_have_no_row_and_launches_without_exchange_take_no_part():
+    silent = changed(varied("amber_ring", exchange=False), memory_bytes=[process(8)])
+    assert table(make_record("amber_ring"), silent) == {}
+    nothing = memory_table(summaries.launches({}), {})
+    assert " ".join(nothing) == (
+        "regime workers strategy reference n parameters gradients optimizer_state held above_import device_peak "
+        "reference_n reference_held reference_peak peak held_factor peak_factor"
+    )
 
 
 def test_sharding_is_compared_on_the_same_hosts():

@@ -8,6 +8,7 @@ import pytest
 from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF
 from common.statistics.intervals import Interval
 from reports.tables import pairs, summaries
+from reports.tables.columns import COLUMNS
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
 
@@ -153,3 +154,20 @@ def test_without_rounds_no_median_exists():
 )
 def test_an_interval_lies_on_one_side_of_the_middle_or_cannot_tell(found, said):
     assert pairs.side(found, 1, ("slower", "faster")) == said
+
+
+def test_the_table_has_every_change_of_one_thing():
+    records = [make_record(name, 2) for name in ("amber_ring", "amber_library", "teal_amber")]
+    records += [make_record("amber_threads", 2, rank_factors=(1.0,)), varied("amber_ring", 2, compiled=True)]
+    found = pairs.table(summaries.launches(named(*records)), None)
+    assert found[["change", "first", "second"]].to_numpy().tolist() == [
+        ["options", "amber_ring", "amber_ring, compiled"],
+        ["library's loop", "amber_ring", "amber_library"],
+        ["one process", "amber_ring", "amber_threads"],
+    ]
+    assert [*pairs.table(summaries.launches({}), None)] == [*COLUMNS["factors"]]
+
+
+def test_hosts_are_no_option():
+    records = named(make_record("amber_ring", 2), over_hosts(), over_hosts(megabits=10.0))
+    assert pairs.table(summaries.launches(records), None).empty

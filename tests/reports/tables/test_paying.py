@@ -11,48 +11,113 @@ from tests.reports.records import named, over_hosts
 from tests.reports.steps import base, cells_and_steps, launch, rounds
 
 
-def table(*records: Record, plan: pd.DataFrame | None = None) -> list[paying.Paying]:
+def table(*records: Record, plan: pd.DataFrame | None = None) -> list:
+    """The rows of the table."""
     stems = named(*records)
     launches = summaries.launches(stems)
     cells, steps = cells_and_steps(stems, plan)
-    return paying.table(launches, cells, steps, stems)
+    return [*paying.table(launches, cells, steps, stems).itertuples()]
+
+
+def verdicts(*records: Record) -> list[str]:
+    """What was measured, what the formula says, and what it says with contention."""
+    [row] = table(*records)
+    return [row.verdict, row.by_formula, row.with_contention]
+
+
+def same(*of_round: Record) -> list[Record]:
+    """Six equal rounds."""
+    return [each for _ in range(6) for each in of_round]
 
 
 def test_the_columns_are_those_worked_out_by_hand():
     # One worker computes for 2 ms; two compute for 3 ms each beside one another, and take 4 ms with their exchange.
     [row] = table(base(2.0), launch(4.0), launch(3.0, exchange=False))
     assert (row.batch, row.workers) == (64, 2)
-    assert (row.ratio.median, row.contention.median, row.sync_share) == pytest.approx((1.0, 1.5, 1 / 3))
-    assert row.sync.median == pytest.approx(0.001)
+    assert (row.ratio, row.contention, row.sync_share) == pytest.approx((1.0, 1.5, 1 / 3))
+    assert row.sync_seconds == pytest.approx(0.001)
     # 2 B* / (3 B* / 64 + 1) = B* / (2 B* / 64), so B* = 64.
     assert row.fewest_batch == pytest.approx(64)
 
 
 def test_the_ratio_is_of_launches_of_the_same_round_with_its_interval():
     [row] = table(*rounds(2.0, 3.2, 2.4))
-    assert (row.ratio.median, row.ratio.low, row.ratio.high, row.ratio.n) == pytest.approx((1.25, 1.25, 1.25, 6))
-    assert (row.contention.median, row.contention.low, row.contention.high) == pytest.approx((1.2, 1.2, 1.2))
-    assert (row.measured, row.formula, row.with_contention) == ("surely pays", "pays", "pays")
+    assert (row.ratio, row.ratio_low, row.ratio_high, row.ratio_n) == pytest.approx((1.25, 1.25, 1.25, 6))
+    assert (row.contention, row.contention_low, row.contention_high) == pytest.approx((1.2, 1.2, 1.2))
+    assert (row.verdict, row.by_formula, row.with_contention) == ("surely pays", "pays", "pays")
     # T_sync grows with the round: 0.8 ms and up to 9 % more.
-    assert (row.sync.low, row.sync.high) == pytest.approx((0.0008, 0.0008 * 1.09))
+    assert (row.sync_seconds_low, row.sync_seconds_high) == pytest.approx((0.0008, 0.0008 * 1.09))
 
 
 def test_an_interval_that_reaches_one_can_not_tell():
     times = (3.2, 3.6, 3.9, 4.2, 4.5, 4.9)
     [row] = table(*(each for time in times for each in (base(2.0), launch(time))))
-    assert row.ratio.low < 1 < row.ratio.high
-    assert row.measured == "can't tell"
+    assert row.ratio_low < 1 < row.ratio_high
+    assert row.verdict == "can't tell"
+
+
+def test_below_six_rounds_there_is_no_interval_and_no_verdict():
+    [row] = table(*rounds(2.0, 3.2, 2.4, n=5))
+    assert (row.ratio, row.ratio_n, row.verdict, row.by_formula) == (pytest.approx(1.25), 5, "too few rounds", "pays")
+    assert math.isnan(row.ratio_low)
+
+
+def test_where_contention_explains_why_it_does_not_pay_only_the_formula_without_it_is_wrong():
+    # 1.0 / 3.2 is less than 1, but two workers take 4.2 ms for what the base does in 4 ms.
+    records = same(*rounds(2.0, 4.2, 3.2, n=1))
+    assert verdicts(*records) == ["surely doesn't", "pays", "doesn't pay"]
+    [row] = table(*records)
+    # 64 rows times 1 ms over 2 ms (2 - 1.6).
+    assert (row.contention, row.fewest_batch) == (pytest.approx(1.6), pytest.approx(80))
+
+
+def test_a_strategy_that_computes_faster_than_its_base_may_pay_against_the_formula():
+    # 1.6 / 1.5 is more than 1, but 3.1 ms are less than twice 2 ms.
+    records = same(*rounds(2.0, 3.1, 1.5, n=1))
+    assert verdicts(*records) == ["surely pays", "doesn't pay", "pays"]
+    assert table(*records)[0].sync_share == pytest.approx(1.6 / 1.5)
+
+
+def test_where_contention_is_more_than_the_workers_no_batch_pays():
+    assert [row.fewest_batch for row in table(*same(*rounds(2.0, 9.4, 5.0, n=1)))] == [math.inf]
+
+
+def test_a_batch_that_was_tried_is_a_row_of_another_regime():
+    first, second = table(*same(*rounds(2.0, 4.9, 3.2, n=1)), *rounds(2.5, 4.0, batch=140))
+    assert first.regime != second.regime
+    assert sorted([first.batch, second.batch]) == [64, 140]
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        (),
+        (base(2.0), launch(2.5, workers=1)),
+        (base(2.0, strong=True), launch(1.5, strong=True)),
+        (launch(3.0), launch(2.5, exchange=False)),
+        (base(2.0), launch(3.0, "amber_parts")),
+    ],
+    ids=["nothing", "one worker", "strong scaling", "no base", "parts of one model"],
+)
+def test_what_the_formula_is_not_about_has_no_row(records):
+    assert table(*records) == []
+
+
+def test_oversubscribed_rows_are_marked():
+    [row] = table(*rounds(2.0, 12.0, 8.4, workers=4))
+    assert (row.workers, row.oversubscribed) == (4, True)
 
 
 def test_rounds_are_those_of_the_plan():
     records = [base(2.0), base(8.0), launch(10.0), launch(2.5), launch(2.2, exchange=False)]
     plan = pd.DataFrame({"launch": list(named(*records)), "repetition": [1, 2, 2, 1, 3]})
     [row] = table(*records, plan=plan)
-    assert (row.ratio.median, row.ratio.n) == pytest.approx((1.6, 2))
+    assert (row.ratio, row.ratio_n) == pytest.approx((1.6, 2))
     # The launch without exchange is of another round.
-    assert (row.sync, row.contention, row.formula) == (None, None, "")
+    assert (row.sync_seconds_n, row.contention_n, row.by_formula) == (0, 0, "")
+    assert math.isnan(row.fewest_batch)
     [row] = table(*records, plan=plan.assign(repetition=[1, 2, 3, 4, 4]))
-    assert (row.ratio, row.measured, row.formula) == (None, "no shared round", "pays")
+    assert (row.ratio_n, row.verdict, row.by_formula) == (0, "no shared round", "pays")
     assert row.with_contention == ""
 
 
@@ -65,7 +130,7 @@ def test_asynchronous_workers_have_no_row():
 
 def test_the_base_may_be_of_strong_scaling_where_it_was_measured_in_that_alone():
     [row] = table(base(2.0, strong=True), launch(3.2))
-    assert row.ratio.median == pytest.approx(1.25)
+    assert row.ratio == pytest.approx(1.25)
 
 
 def test_workers_on_several_hosts_are_a_row_with_their_placement():

@@ -439,6 +439,36 @@ def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_dat
     assert math.isnan(cell(table, "amber_single", 1)["target_seconds"])
 
 
+def strategies(*records: Record) -> list[dict]:
+    stems = named(*records)
+    return summaries.strategies(summaries.launches(stems), stems).to_dict("records")
+
+
+QUOTED = {"script": "amber_impl/ring.py", "distributed_by": [{"line": 41, "code": "a"}, {"line": 57, "code": "b"}]}
+RING = make_record("amber_ring", 2, **QUOTED)
+
+
+def test_every_measured_strategy_has_a_row_with_the_lines_that_distribute_whatever_its_labels():
+    others = (make_record("amber_single"), varied("amber_ring", 2, compiled=True))
+    ring, single = strategies(RING, *others, unfinished("failed", "It ended.", "amber_parts"))
+    assert ring == {
+        **{"strategy": "amber_ring", "framework": "amber", "named_base": "amber_single", "synchronous": True},
+        **{"script": "amber_impl/ring.py", "lines": [41, 57]},
+    }
+    assert (single["strategy"], single["named_base"], single["lines"]) == ("amber_single", "amber_single", [])
+
+
+def test_the_lines_are_those_of_the_newest_record_that_has_any():
+    older = changed(RING, started_at="2025-01-01T00:00:00+00:00", distributed_by=[{"line": 1, "code": "old"}])
+    silent = changed(RING, started_at="2027-01-01T00:00:00+00:00", distributed_by=[])
+    assert [row["lines"] for row in strategies(RING, older, silent)] == [[41, 57]]
+
+
+def test_a_strategy_with_any_asynchronous_launch_is_asynchronous():
+    [row] = strategies(make_record("cobalt_servers", 2, synchronous=False), varied("cobalt_servers", 1))
+    assert row["synchronous"] is False
+
+
 def test_accuracies_are_those_of_all_launches_of_the_same_training():
     def looking(reached: float, seconds: float, final: float) -> Record:
         looks = [(20, reached, seconds), (60, final, 2 * seconds)]
@@ -450,7 +480,7 @@ def test_accuracies_are_those_of_all_launches_of_the_same_training():
     blind = changed(looked[0], accuracies=looked[0].accuracies[-1:], final_accuracy=0.97)
     assert summaries.accuracies(named(*looked, blind, failed)).to_dict("records") == [
         {"preset": "digits", "strategy": "amber_ring", "workers": 1, "global_batch": 64, "seed": 3, "steps": 60}
-        | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "looked": 3, "reached": 2}
+        | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "target": 0.9, "looked": 3, "reached": 2}
         | {"target_seconds": pytest.approx(0.65)}
     ]
 

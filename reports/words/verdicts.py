@@ -1,0 +1,40 @@
+"""What the rounds decide of each configuration: whether it pays to distribute, and whether an exchange is hidden."""
+
+import pandas as pd
+
+from reports import blocks
+from reports.blocks import MINUS
+from reports.tables.material import Material
+
+_PAYING = (
+    "R workers pay where they take less time for an epoch than one worker of the base, by the rounds that have both. "
+    "Tutorials reckon with T_epoch = N / (R B) (T_comp + T_sync), by which R workers would pay where T_sync / T_comp < "
+    f"R {MINUS} 1. That takes computing to be as fast beside R {MINUS} 1 others as alone: the table \u201cpaying\u201d "
+    "tells by how much it is slower, and what the formula says with and without that."
+)
+_REPLAYED = (
+    "The messages of a step, as a tracer saw them, were sent again one after another, by the same library in fresh "
+    "processes that compute nothing. Where a step shows less of its exchange than they take alone, a part is hidden "
+    "behind computing (overlap). Where it shows more, they take longer beside computing (contention). The table "
+    "\u201cexchanges\u201d has these times, and why others weren't replayed."
+)
+
+
+def section(material: Material) -> list[blocks.Block]:
+    """Who surely pays, and whose exchange is hidden; nothing where nothing tells."""
+    replayed = material.exchanges[material.exchanges["reason"] == ""]
+    return [
+        *_verdicts("When does synchronous SGD pay?", _PAYING, material.paying, material),
+        *_verdicts("The exchange replayed alone", _REPLAYED, replayed, material),
+    ]
+
+
+def _verdicts(title: str, about: str, table: pd.DataFrame, material: Material) -> list[blocks.Block]:
+    """A line for each regime and verdict of a table, without those that have more threads than cores."""
+    table = table[~table["oversubscribed"].astype(bool)]
+    items = [
+        f"{name}, {verdict}: {blocks.who(rows)}."
+        for regime, name in material.shown.items()
+        for verdict, rows in table[table["regime"] == regime].groupby("verdict")
+    ]
+    return [blocks.heading(title, level=2), blocks.text(about), blocks.items(items)] if items else []

@@ -1,0 +1,175 @@
+"""The exchange of a step replayed alone, against times worked out by hand, and why others were not."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from common.records.collectives import Cell, CollectivesRecord
+from common.records.trace import STEP
+from common.records.training import Record
+from reports.tables import summaries
+from reports.tables.exchanges import table as exchanges_table
+from tests.changes import changed
+from tests.reports.records import make_record, over_hosts, varied
+from tests.reports.replays import replay, replayed
+from tests.reports.steps import cells_and_steps
+
+ROUNDS = 6
+SHIFTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
+"""By how many milliseconds the step with exchange is longer in each round."""
+
+
+def refused(reason: str, status: str = "unsupported", strategy: str = "amber_threads") -> CollectivesRecord:
+    return replay(1.0, status=status, reason=reason, cells=[], replayed=replayed("", strategy), library="", title="")
+
+
+def steps(
+    exposed: float, rounds: int = ROUNDS, name: str = "amber_ring", *, alone: bool = True, workers: int = 2
+) -> dict[str, Record]:
+    """Launches whose steps take 3 ms without exchange, and with it so many more, and `SHIFTS`; by their stems."""
+    found = {}
+    for number, shift in enumerate(SHIFTS[:rounds], start=1):
+        stem = f"{name}-{workers}w"
+        found[f"{stem}-{number:02d}"] = make_record(name, workers, (3.0 + exposed + shift,) * 3)
+        if alone:
+            found[f"{stem}-no-{number:02d}"] = varied(name, workers, (3.0,) * 3, exchange=False)
+    return found
+
+
+def replays(milliseconds: float, rounds: int = ROUNDS, **changes: object) -> dict[str, CollectivesRecord]:
+    return {f"replay-{number}": replay(milliseconds, number, **changes) for number in range(1, rounds + 1)}
+
+
+def traced(milliseconds: float, under_way: tuple[float, ...], rounds: int = ROUNDS) -> dict[str, CollectivesRecord]:
+    """Replays of one trace, which told these milliseconds."""
+    about = tuple(each / 1000 for each in under_way)
+    return {
+        f"replay-{number}": replay(
+            milliseconds, number, replayed=replayed(f"amber_ring-2w-{number:02d}", under_way=about)
+        )
+        for number in range(1, rounds + 1)
+    }
+
+
+def table(
+    records: dict[str, Record], sent: dict[str, CollectivesRecord], plan: pd.DataFrame | None = None
+) -> list[dict]:
+    found = exchanges_table(summaries.launches(records), sent, cells_and_steps(records, plan)[1])
+    return found.to_dict("records")
+
+
+def times(row: dict, name: str) -> tuple[float, float, float]:
+    """A median and its interval in milliseconds."""
+    return tuple(1000 * row[f"{name}_seconds{end}"] for end in ("", "_low", "_high"))
+
+
+def refusals(records: dict[str, Record], sent: dict[str, CollectivesRecord]) -> list[tuple[str, int, int, str]]:
+    """Who wasn't replayed with how many workers in how many launches, and why."""
+    rows = [row for row in table(records, sent) if row["reason"]]
+    assert all(isinstance(row["verdict"], float) for row in rows)
+    return [(row["strategy"], row["workers"], len(row["replays"]), row["reason"]) for row in rows]
+
+
+def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
+    [row] = table(steps(1.9), replays(1.2))
+    assert (row["strategy"], row["workers"], row["verdict"], row["reason"]) == ("amber_ring", 2, "contention", "")
+    assert times(row, "exposed") == pytest.approx((1.925, 1.9, 1.95))
+    assert times(row, "replay") == pytest.approx((1.2, 1.2, 1.2))
+    assert times(row, "leftover") == pytest.approx((0.725, 0.7, 0.75))
+    assert [row[f"{name}_seconds_n"] for name in ("exposed", "replay", "leftover")] == [6, 6, 6]
+    assert (row["library"], row["source"]) == ("The library amber", "a tracer")
+
+
+def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
+    [row] = table(steps(1.2), replays(2.0, messages=3))
+    assert (row["verdict"], row["messages"], row["size_bytes"]) == ("overlap", [3], 1_500_000)
+    assert times(row, "leftover") == pytest.approx((-0.775, -0.8, -0.75))
+
+
+def test_an_interval_around_zero_can_not_tell():
+    assert [row["verdict"] for row in table(steps(1.2), replays(1.22))] == ["can't tell"]
+
+
+def test_below_six_rounds_nothing_is_sure_however_large_it_is():
+    [row] = table(steps(9.0, 5), traced(1.1, (9.9,), 5))
+    assert times(row, "leftover") == pytest.approx((7.92, math.nan, math.nan), nan_ok=True)
+    assert (row["leftover_seconds_n"], row["under_way_steps"], row["verdict"]) == (5, 1, "too few rounds")
+
+
+def test_a_step_that_was_not_measured_without_exchange_leaves_nothing_to_tell():
+    [row] = table(steps(1.9, alone=False), replays(1.2))
+    assert (row["verdict"], row["exposed_seconds_n"], row["leftover_seconds_n"]) == ("no shared round", 0, 0)
+    assert times(row, "replay") == pytest.approx((1.2, 1.2, 1.2))
+    assert math.isnan(row["exposed_seconds"])
+
+
+def test_a_replay_is_set_against_the_step_of_its_own_round():
+    records = steps(0.0, 3)
+    for number in (1, 2, 3):
+        stem = f"amber_ring-2w-{number:02d}"
+        records[stem] = make_record("amber_ring", 2, (3.0 + number,) * 3)
+    sent = {f"{number}": replay(number - 0.25, number) for number in (3, 1, 2)}
+    assert [row["leftover_seconds"] for row in table(records, sent)] == pytest.approx([0.00025])
+    # By the plan the third round is the first, and another one has no replay.
+    plan = pd.DataFrame({"launch": [*records], "repetition": [7, 7, 2, 2, 1, 1]})
+    [row] = table(records, sent, plan)
+    assert (row["exposed_seconds_n"], row["leftover_seconds_n"]) == (3, 2)
+    # 3 ms less 0.75, and 2 ms less 1.75.
+    assert row["leftover_seconds"] == pytest.approx(0.00125)
+
+
+def test_all_replays_of_one_trace_count_its_steps_once():
+    [row] = table(steps(1.9), traced(1.2, (0.5, 2.6, 2.7)))
+    assert (row["under_way_seconds"], row["under_way_steps"]) == (pytest.approx(0.0026), 3)
+    [row] = table(steps(1.9), replays(1.2))
+    assert math.isnan(row["under_way_seconds"])
+
+
+def test_replays_that_were_refused_have_a_row_for_each_reason():
+    other = replay(1.0, 2, cells=[Cell(collective=STEP, size_bytes=8, status="unsupported", reason="No such size.")])
+    sent = {"1": refused("It copies."), "2": other, "3": refused("It copies."), "4": refused("It ended.", "failed")}
+    assert refusals(steps(1.9), sent) == [
+        ("amber_ring", 2, 1, "No such size."),
+        ("amber_threads", 2, 2, "It copies."),
+        ("amber_threads", 2, 1, "It ended."),
+    ]
+    assert refusals({}, {"1": refused("It copies.")}) == [("amber_threads", 2, 1, "It copies.")]
+
+
+def test_a_replay_whose_step_was_not_measured_has_that_for_a_reason():
+    assert refusals(steps(1.9), {"1": replay(1.0, replayed=replayed("amber_ring-2w-77"))}) == [
+        ("amber_ring", 2, 1, "Its launch amber_ring-2w-77 of the whole step wasn't measured.")
+    ]
+
+
+def test_times_of_ranks_on_several_hosts_are_not_taken_in_one_clock():
+    [(*_, reason)] = refusals(steps(1.9), {"1": replay(1.0, hosts=over_hosts().hosts)})
+    assert "several hosts" in reason
+
+
+def test_without_replays_there_is_no_row():
+    assert table(steps(1.9), {}) == []
+
+
+def test_what_the_replay_sent_stands_beside_what_the_step_sent():
+    sent = replays(1.2)
+    cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
+    sent = {stem: changed(record, cells=cells[stem]) for stem, record in sent.items()}
+    whole = {stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
+    [row] = table(whole, sent)
+    assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
+
+
+def test_more_threads_than_cores_are_told():
+    sent = {f"{n}": replay(1.2, n, replayed=replayed(f"amber_ring-4w-{n:02d}"), world_size=4) for n in range(1, 7)}
+    [row] = table(steps(1.9, workers=4), sent)
+    assert (row["workers"], row["oversubscribed"]) == (4, True)
+    [row] = table(steps(1.9), replays(1.2))
+    assert not row["oversubscribed"]
+
+
+def test_messages_that_differ_between_launches_are_all_told():
+    sent = replays(1.2, 5) | {"last": replay(1.2, 6, messages=2)}
+    [row] = table(steps(1.9), sent)
+    assert (row["messages"], len(row["replays"])) == ([1, 2], 6)

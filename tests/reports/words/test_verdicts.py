@@ -1,0 +1,39 @@
+"""Who is said to pay, and whose exchange is said to be hidden."""
+
+from reports.tables.material import Material
+from reports.tables.results import Results
+from reports.words import verdicts
+from tests.reports.materials import material_of
+from tests.reports.pieces import headings, items
+from tests.reports.records import make_record, named
+from tests.reports.replays import replay, replayed
+from tests.reports.steps import rounds
+
+
+def test_each_regime_has_a_line_for_each_verdict():
+    records = [*rounds(2.0, 3.2, 2.4), *rounds(None, 4.4, name="amber_library"), *rounds(None, 2.9, name="teal_amber")]
+    blocks = verdicts.section(material_of(*records))
+    assert headings(blocks) == ["When does synchronous SGD pay?"]
+    assert items(blocks) == [
+        "digits weak, surely doesn't: amber_library at 2.",
+        "digits weak, surely pays: amber_ring at 2 and teal_amber at 2.",
+    ]
+    assert "T_sync / T_comp" in blocks[1]["text"]
+
+
+def test_an_exchange_that_was_replayed_has_its_verdict_and_one_that_was_not_has_none(tmp_path):
+    records, refused = named(make_record("amber_ring", 2)), {"1": replay(1.0, status="failed", reason="It ended.")}
+    assert verdicts.section(Material(Results(tmp_path, records, None, replays=refused))) == []
+    [stem] = records
+    sent = {"1": replay(1.0, replayed=replayed(stem))}
+    blocks = verdicts.section(Material(Results(tmp_path, records, None, replays=sent)))
+    assert headings(blocks) == ["The exchange replayed alone"]
+    assert items(blocks) == ["digits weak, no shared round: amber_ring at 2."]
+
+
+def test_who_has_more_threads_than_cores_is_not_named():
+    assert verdicts.section(material_of(*rounds(2.0, 12.0, 8.4, workers=4))) == []
+
+
+def test_without_any_of_them_nothing_is_said():
+    assert verdicts.section(material_of()) == []
