@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import TypeVar
 
 import pandas as pd
 
@@ -19,9 +18,6 @@ Draw = Callable[..., bytes]
 Drawings = dict[str, Draw]
 """By its file's name how each figure is drawn."""
 
-
-Ordered = TypeVar("Ordered")
-"""A row of a table that has one for each strategy and number of workers."""
 
 DASH = "\N{EN DASH}"
 """Stands where a number doesn't exist."""
@@ -158,11 +154,6 @@ def few_note(counts: Iterable[int], what: str) -> list[str]:
     return [f"No interval is given for fewer than {FEWEST_LAUNCHES} {what}."] if few else []
 
 
-def in_order(rows: Iterable[Ordered]) -> list[Ordered]:
-    """Rows by strategy, so that 20 Mbit/s come before 100, and then by workers."""
-    return sorted(rows, key=lambda row: (natural(row.strategy), row.workers))
-
-
 def share_of_launches(flags: Iterable[bool]) -> str:
     """Of how many launches something is true, such as `3 of 4 launches`."""
     values = list(flags)
@@ -224,11 +215,6 @@ def estimate(found: Interval | None, write: Callable[[float], str] = ratio) -> s
 def megabytes(count: float) -> str:
     """Bytes as megabytes (10**6) in three or four significant digits, without the unit."""
     return number(count / 1e6)
-
-
-def megabits(bytes_per_second: float) -> str:
-    """A rate in Mbit/s (10**6) in three or four significant digits, without the unit."""
-    return number(8 * bytes_per_second / 1e6)
 
 
 def bandwidth(bits_per_second: float) -> str:

@@ -31,7 +31,7 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Curves", (speed.curves,)),
     ("", (side_by_side.section, regression.section)),
     ("Where the time goes", (decomposition.story, verdicts.section, ceilings.story)),
-    ("Hosts", (hosts.about, bandwidths.section, hosts.section)),
+    ("Hosts", (hosts.section, bandwidths.section)),
     ("The same maths", (certificate.section,)),
     ("Tables", (data.section, speed.tables, ranking.section)),
     ("How this was measured", (cautions.section, method.section, machine.section, endings.section)),

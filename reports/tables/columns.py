@@ -60,6 +60,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "family": "what the strategy's folder calls itself",
         "compared_with": "by relation, the name of another strategy (JSON)",
         "cores": "cores of the machine",
+        "round_trip_seconds": "of the shortest of many small messages to another host and back, before the launch",
         "seconds": "per step, of the median window; the slowest rank of each counts",
         "input_seconds": "per step, that the rank which waited longest waited for its rows",
         "first_window_ratio": "the first window's time per step over the median of the others",
@@ -240,6 +241,19 @@ COLUMNS: dict[str, dict[str, str]] = {
         "largest_staleness": "the largest of them",
         "note": "why nothing could be compared",
     },
+    "skews": {
+        "launch": "stem of the record's file",
+        **_launch("regime", "strategy", "workers"),
+        "windows": "clocked windows of which ranks on several hosts tell when they were",
+        "seconds": "how much later a window's last rank started than its first, median over windows",
+        "uncertainty_seconds": "by how much that may be wrong: the uncertainties of two hosts' clocks together",
+        "started_last": "the host whose ranks surely started last most often",
+        "started_last_share": "of how many windows, 0 to 1",
+        "started_last_unknown": "of how many windows nobody can tell, 0 to 1",
+        "finished_last": "the host whose ranks surely finished last most often",
+        "finished_last_share": "of how many windows, 0 to 1",
+        "finished_last_unknown": "of how many windows nobody can tell, 0 to 1",
+    },
     "accuracies": {
         **_launch("preset", "strategy", "workers", "global_batch"),
         "seed": "of the initial weights and of the order of the rows",
@@ -325,6 +339,7 @@ ROWS = {
     "deviations": "One row for each launch that ended ok: how far it is from the float64 oracle.",
     "asynchronous": "One row for each asynchronous launch of several workers that kept its weights: how well it "
     "trained. It has no oracle to follow, and nothing here says that it is wrong.",
+    "skews": "One row for each launch over several hosts: who waited for whom. Less than the uncertainty is nothing.",
     "accuracies": "One row for each strategy, number of workers and task on real data. Only launches with "
     "--checkpoint-steps look at the accuracy on the way.",
     "startups": "One row for each strategy and number of workers: how long the slowest rank took to its first step.",

@@ -93,11 +93,9 @@ def decompose(cells: pd.DataFrame, launches: pd.DataFrame, plan: pd.DataFrame | 
 def parts(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
     """One row for each part of the step of each distributed, synchronous cell whose baseline was measured.
 
-    `seconds` is the median over `n` rounds, each with a difference of launches of that round, with its interval from
-    `low` to `high`, NaN below six. Where the baseline has no launch in any of those rounds, its median over all
-    launches takes its place: then `is_paired` is false and there is no interval. What wasn't measured has no row. The
-    rest always has one, with which the parts add up to `measured_seconds` less `ideal_seconds`. The ideal is the step
-    with which efficiency would be 1, so the two agree with the speed-ups of `cells`.
+    Where the baseline has no launch in any of the rounds, its median over all launches takes its place: then
+    `is_paired` is false and there is no interval. What wasn't measured has no row, but the rest always has one. The
+    ideal is the step with which efficiency would be 1, so the two agree with the speed-ups of `cells`.
     """
     measured = ("ideal_seconds", "measured_seconds", "measured_low", "measured_high", "measured_n")
     rows = []
@@ -142,11 +140,7 @@ def _part(name: str, by_round: pd.Series, is_paired: bool) -> Iterator[dict[str,
 
 
 def split(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
-    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire.
-
-    `exposed_seconds` is the median, over `exposed_n` pairs of launches of the same round, of the step with exchange
-    less the one without, with its interval from `exposed_low` to `exposed_high`, NaN below six pairs.
-    """
+    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire."""
     told, rows = cells.to_dict("records"), []
     silent = {configuration(row): row for row in told if not row["exchange"]}
     for row in told:

@@ -4,33 +4,15 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pandas as pd
 
 from common.records.header import Host
 from common.records.training import Record
+from reports.tables import columns
 
 
-@dataclass(frozen=True)
-class Skew:
-    """How far the hosts of one launch with exchange are apart in its windows."""
-
-    regime: str
-    strategy: str
-    workers: int
-    windows: int
-    """Clocked windows of which ranks on several hosts tell when they were."""
-    seconds: float
-    """How much later a window's last rank started than its first, median over windows."""
-    uncertainty_seconds: float
-    """How far that may be wrong: the uncertainty of two clocks, whichever two hosts had the first and the last."""
-    started_last: Counter[str]
-    """By host, of how many windows surely a rank on it started last."""
-    finished_last: Counter[str]
-
-
-def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Skew]:
+def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each measured launch with exchange whose ranks on several hosts tell when they had their windows."""
     rows = []
     for launch in launches[launches["exchange"]].to_dict("records"):
@@ -40,13 +22,19 @@ def table(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[Skew]:
             skews = [max(start for _, start, _ in own) - min(start for _, start, _ in own) for own in windows]
             starts = [_last([(place, start) for place, start, _ in own], uncertainties) for own in windows]
             ends = [_last([(place, end) for place, _, end in own], uncertainties) for own in windows]
-            started, finished = (
-                Counter(record.hosts[place].name for place in places if place is not None) for places in (starts, ends)
-            )
-            configuration = (launch["regime"], launch["strategy"], launch["workers"])
-            skew = (statistics.median(skews), sum(sorted(uncertainties)[-2:]))
-            rows.append(Skew(*configuration, len(windows), *skew, started, finished))
-    return rows
+            about = {"windows": len(windows), "seconds": statistics.median(skews)}
+            # Whichever two hosts had the first and the last.
+            about |= {"uncertainty_seconds": sum(sorted(uncertainties)[-2:])}
+            last = _most_often("started_last", starts, record) | _most_often("finished_last", ends, record)
+            rows.append(launch | about | last)
+    return columns.table("skews", rows)
+
+
+def _most_often(column: str, places: Sequence[int | None], record: Record) -> dict[str, object]:
+    """The host that was surely the last most often, and of which share of the windows."""
+    counts = Counter(record.hosts[place].name for place in places if place is not None)
+    host, count = counts.most_common(1)[0] if counts else ("", 0)
+    return {column: host, f"{column}_share": count / len(places), f"{column}_unknown": places.count(None) / len(places)}
 
 
 def starts_and_ends(record: Record) -> Iterator[list[tuple[int, float, float]]]:

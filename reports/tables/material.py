@@ -13,6 +13,7 @@ from reports.tables import (
     decomposition,
     disturbances,
     exchanges,
+    hosts,
     memory,
     pairs,
     paying,
@@ -27,14 +28,36 @@ from reports.tables.results import Results
 
 @dataclass(frozen=True)
 class Material:
-    """Every number of a report; `columns.COLUMNS` says what the columns of a table are, NaN that there is no number.
+    """Every number of a report. NaN says that there is no number.
 
-    Reading a table raises UserError for a damaged task.
+    What a row of each table is stands in `columns.ROWS`, and what its columns are in `columns.COLUMNS`. Reading a table
+    raises UserError for a damaged task.
     """
 
     results: Results
     against: Results | None = None
     """The folder that stands beside this one, if any."""
+
+    # This one is too large to be kept.
+    windows = property(lambda self: summaries.windows(self.results.records))
+    cells = cached_property(lambda self: summaries.cells(self.launches))
+    comparisons = property(lambda self: self.ranking.comparisons)
+    deviations = cached_property(lambda self: certificate.deviations(self.beside_oracle))
+    exposed = cached_property(lambda self: decomposition.split(self.cells, self.steps))
+    parts = cached_property(lambda self: decomposition.parts(self.cells, self.steps))
+    factors = cached_property(lambda self: pairs.table(self.launches, self.results.plan))
+    paying = cached_property(lambda self: paying.table(self.launches, self.cells, self.steps, self.results.records))
+    exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
+    phases = cached_property(lambda self: phases.table(self.launches, self.results.records))
+    skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
+    asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
+    ceilings = cached_property(lambda self: ceilings.steps(self.results, self.launches))
+    startups = cached_property(lambda self: summaries.startups(self.results.records))
+    memory = cached_property(lambda self: memory.table(self.launches, self.results.records))
+    accuracies = cached_property(lambda self: summaries.accuracies(self.results.records))
+    endings = cached_property(lambda self: summaries.endings(self.results.records, self.results.plan))
+    strategies = cached_property(lambda self: summaries.strategies(self.launches, self.results.records))
+    disturbances = cached_property(lambda self: disturbances.table(self.results.records, self.results.plan))
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -43,16 +66,6 @@ class Material:
         # What computes something else without exchange isn't the T_comp of what computes this with it.
         others = {each.launch for each in self.beside_oracle if not each.exchange and each.verdict == DEVIATES}
         return found[~found["launch"].isin(others)]
-
-    @property
-    def windows(self) -> pd.DataFrame:
-        """One row for each clocked window of each rank of any launch, with what else happened around it."""
-        return summaries.windows(self.results.records)
-
-    @cached_property
-    def cells(self) -> pd.DataFrame:
-        """One row for each regime, strategy, number of workers, with and without exchange: medians over launches."""
-        return summaries.cells(self.launches)
 
     @cached_property
     def regimes(self) -> Sequence[str]:
@@ -81,95 +94,15 @@ class Material:
         return certificate.summary(self.beside_oracle)
 
     @cached_property
-    def deviations(self) -> pd.DataFrame:
-        """One row for each launch that ended ok: how far it is from the float64 oracle."""
-        return certificate.deviations(self.beside_oracle)
-
-    @cached_property
     def ranking(self) -> Ranking:
         """The tests of all pairs of strategies within rounds."""
         reasons = reasons_not_ranked(self.beside_oracle, self.results.records)
         return ranking.rank(self.launches, self.results.plan, self.results.margin, reasons)
 
-    @property
-    def comparisons(self) -> pd.DataFrame:
-        """One row for each two strategies of a regime and number of workers: the test of their pairs within rounds."""
-        return self.ranking.comparisons
-
     @cached_property
     def steps(self) -> Steps:
         """The step of each cell with exchange, round by round."""
         return decomposition.decompose(self.cells, self.launches, self.results.plan)
-
-    @cached_property
-    def exposed(self) -> pd.DataFrame:
-        """One row for each cell whose communication was told apart: T_step, T_comp, the difference, bytes sent."""
-        return decomposition.split(self.cells, self.steps)
-
-    @cached_property
-    def parts(self) -> pd.DataFrame:
-        """One row for each part of the step of each cell, from the ideal step to the measured one."""
-        return decomposition.parts(self.cells, self.steps)
-
-    @cached_property
-    def factors(self) -> pd.DataFrame:
-        """One row for each two strategies that differ in one thing: how many times as long a step takes."""
-        return pairs.table(self.launches, self.results.plan)
-
-    @cached_property
-    def paying(self) -> pd.DataFrame:
-        """One row for each synchronous configuration of several workers under weak scaling: whether it pays."""
-        return paying.table(self.launches, self.cells, self.steps, self.results.records)
-
-    @cached_property
-    def exchanges(self) -> pd.DataFrame:
-        """One row for each configuration whose step was replayed, and each reason why one wasn't."""
-        return exchanges.table(self.launches, self.results.replays, self.steps)
-
-    @cached_property
-    def phases(self) -> pd.DataFrame:
-        """One row for each phase of the exchange of each configuration, by the framework's own account."""
-        return phases.table(self.launches, self.results.records)
-
-    @cached_property
-    def asynchronous(self) -> pd.DataFrame:
-        """One row for each asynchronous launch of several workers that kept its weights: how well it trained."""
-        return certificate.asynchronous(self.results)
-
-    @cached_property
-    def ceilings(self) -> pd.DataFrame:
-        """One row for each base, and each strategy without exchange, whose framework was probed."""
-        return ceilings.steps(self.results, self.launches)
-
-    @cached_property
-    def startups(self) -> pd.DataFrame:
-        """One row for each strategy and number of workers: the time to the first step and its parts, medians."""
-        return summaries.startups(self.results.records)
-
-    @cached_property
-    def memory(self) -> pd.DataFrame:
-        """One row for each cell whose records tell of memory: what the processes hold."""
-        return memory.table(self.launches, self.results.records)
-
-    @cached_property
-    def accuracies(self) -> pd.DataFrame:
-        """One row for each strategy, number of workers and task on real data: accuracy and time to the target."""
-        return summaries.accuracies(self.results.records)
-
-    @cached_property
-    def endings(self) -> pd.DataFrame:
-        """One row for each launch that was planned or recorded: how it ended."""
-        return summaries.endings(self.results.records, self.results.plan)
-
-    @cached_property
-    def strategies(self) -> pd.DataFrame:
-        """One row for each strategy that was measured: what it is, and which lines of its script distribute."""
-        return summaries.strategies(self.launches, self.results.records)
-
-    @cached_property
-    def disturbances(self) -> pd.DataFrame:
-        """One row for each launch that tells what else happened on its cores."""
-        return disturbances.table(self.results.records, self.results.plan)
 
     @property
     def shown(self) -> dict[str, str]:

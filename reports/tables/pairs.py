@@ -26,10 +26,7 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None, relation: str
     """How many times as long a step takes with each strategy that has this `relation` as with the one that it names.
 
     One row for each regime and number of workers with launches of both, under the same label and with as many rows in a
-    step; `first` is the strategy that is named. `factor` is the median over `pairs` of launches of the same round,
-    which met the same machine (without a plan: of the same place in the order of their names), with its interval, NaN
-    below six pairs; `first_seconds` and `second_seconds` are the medians per step over those pairs. With a plan,
-    launches that it doesn't name take no part.
+    step; `first` is the strategy that is named. Launches of the same round met the same machine (`with_rounds`).
     """
     trained = with_rounds(launch_table[launch_table["exchange"]], plan)
     related = trained.assign(named=trained["compared_with"].map(lambda relations: relations.get(relation, "")))

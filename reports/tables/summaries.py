@@ -62,12 +62,7 @@ def in_options(task: Task) -> str:
 
 
 def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
-    """One row per cell: n, median seconds per step with its interval (NaN below six launches), and both speed-ups.
-
-    `speed_up` and `efficiency` are over the undistributed base that the strategy names (`named_base`; `base` where it
-    was measured), `own_speed_up` over one worker of the strategy; each comes with the base's samples per second and n,
-    and is NaN where that base wasn't measured.
-    """
+    """One row per cell: its median with an interval, and both speed-ups, NaN where their base wasn't measured."""
     keys = ["regime", "strategy", "workers", "exchange"]
     rows = [_cell(group) for _, group in launch_table.groupby(keys, sort=True)]
     alone: _Cells = {}
@@ -134,11 +129,7 @@ def startups(records: Mapping[str, Record]) -> pd.DataFrame:
 
 
 def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
-    """Test accuracy reached on real data, and seconds of clocked training until the preset's target.
-
-    `target_seconds` is the median over the launches that looked at the accuracy on the way (`looked`) and reached the
-    target (`reached`), NaN where none did.
-    """
+    """Test accuracy reached on real data, and seconds of clocked training until the preset's target."""
     rows = []
     for record in records.values():
         if record.status == "ok" and record.accuracies and record.task.preset in ACCURACY_TARGETS:
@@ -176,11 +167,7 @@ def strategies(launch_table: pd.DataFrame, records: Mapping[str, Record]) -> pd.
 
 
 def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
-    """How every planned or recorded launch ended: its name, strategy, workers, `ending`, reason and log.
-
-    `for_speed` says whether its measurement belongs, or would have belonged, to the throughput tables; `task` is that
-    of its regime, empty for a launch that hasn't run.
-    """
+    """How every planned or recorded launch ended; the task is empty for one that hasn't run."""
     rows, regimes = [], _regimes(records)
     planned = {} if plan is None else {str(row["launch"]): row for row in plan.to_dict("records")}
     for name in sorted(planned | records):
@@ -323,6 +310,7 @@ def _launch(name: str, record: Record) -> dict[str, object]:
         "bandwidth_bits_per_second": _number(virtual.bandwidth_bits_per_second),
         "delay_seconds": virtual.delay_seconds or 0.0,
         "link_bytes_per_second": link.bytes_per_second if link else math.nan,
+        "round_trip_seconds": link.round_trip_seconds if link else math.nan,
         "cores": record.host.cores,
         "exchange": record.exchange,
         "global_batch": record.examples_per_step,

@@ -1,35 +1,19 @@
-"""The chapter on hosts: what they are, what is between them, and who waited for whom."""
+"""The chapter on hosts: what they are, and the jobs that they were given to."""
 
 import math
-import statistics
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
-from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
-from common.records.header import Link, Virtual
 from common.records.training import Record
 from reports import blocks
-from reports.tables.hosts import Skew, clock_uncertainty, table
+from reports.tables.hosts import clock_uncertainty
 from reports.tables.material import Material
 
 _FACTS = ("name", "cores", "processor", "interface", "address")
 
 
 def section(material: Material) -> list[blocks.Block]:
-    """What was measured between hosts; nothing where no record names any."""
-    records = material.results.records
-    if not any(record.hosts for record in records.values()):
-        return []
-    measured = material.launches[material.launches["hosts"] > 1]
-    return [
-        *_link([records[name] for name in measured["launch"]]),
-        *_skew(table(material.launches, records), material.names),
-    ]
-
-
-def about(material: Material) -> list[blocks.Block]:
     """What the hosts are; nothing where no record names any."""
     records = material.results.records
     if not any(record.hosts for record in records.values()):
@@ -86,79 +70,6 @@ def _allocations(records: Sequence[Record]) -> list[blocks.Block]:
     columns = ["job", "partition", "nodes", "cores of each", "launches", "cores bound by"]
     table = blocks.table(columns, rows, [], left=(0, 1, 2, 3, 5))
     return [blocks.heading("The allocations", level=2), blocks.text(explanation), table]
-
-
-def _link(records: Sequence[Record]) -> list[blocks.Block]:
-    links: dict[tuple[int, float, float], list[Link]] = {}
-    for record in records:
-        if record.link:
-            asked = record.virtual or Virtual()
-            limits = (asked.bandwidth_bits_per_second or 0.0, asked.delay_seconds or 0.0)
-            links.setdefault((len(record.hosts), *limits), []).append(record.link)
-    heading = blocks.heading("The link between them", level=2)
-    if not links:
-        return [heading, blocks.text("No launch tells what went from one host to another before it.")]
-    rows = []
-    for (hosts, bandwidth, delay), own in sorted(links.items()):
-        rates = [link.bytes_per_second for link in own]
-        trips = [link.round_trip_seconds for link in own]
-        rows.append(
-            [
-                *[str(hosts), blocks.link(bandwidth, delay), blocks.megabits(statistics.median(rates))],
-                f"{blocks.megabits(min(rates))} to {blocks.megabits(max(rates))}",
-                *[_time(statistics.median(trips)), f"{_time(min(trips))} to {_time(max(trips))}"],
-                *[str(len(own)), str(len(set(zip(rates, trips, strict=True))))],
-            ]
-        )
-    explanation = (
-        "Plain TCP between hosts before a launch: the rate of its payload, and the shortest of many small messages "
-        f"there and back. A link of 100 Mbit/s carries {100 * PAYLOAD_BYTES / WIRE_BYTES:.1f} Mbit/s of payload at "
-        f"most ({PAYLOAD_BYTES} bytes in {WIRE_BYTES} of a full segment on Ethernet). Medians, least and most are over "
-        "launches."
-    )
-    columns = ["hosts", "asked for", "Mbit/s, median", "range", "round trip, median", "range", "launches", "measured"]
-    return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(1,))]
-
-
-def _skew(found: Sequence[Skew], names: Mapping[str, str]) -> list[blocks.Block]:
-    heading = blocks.heading("Skew between hosts, and who waited for whom", level=2)
-    if not found:
-        return [heading, blocks.text("No launch over several hosts tells when each of its ranks started its windows.")]
-    groups: dict[tuple[str, str, int], list[Skew]] = {}
-    for row in blocks.in_order(found):
-        groups.setdefault((row.strategy, row.regime, row.workers), []).append(row)
-    rows = []
-    for (strategy, regime, workers), own in groups.items():
-        windows = sum(row.windows for row in own)
-        started = _who([row.started_last for row in own], windows)
-        finished = _who([row.finished_last for row in own], windows)
-        known = [strategy, str(workers), names[regime], str(len(own)), f"{windows:,}"]
-        rows.append([*known, skew_in_words(own), started, finished])
-    explanation = (
-        "The skew of a window is how much later its last rank started than its first: the median over windows, then "
-        "over n launches, and no number where it is below both clocks' uncertainty. How far each host's clock is ahead "
-        "was asked before the launch, by many round trips, of which the shortest counts: that is wrong by at most half "
-        "of it (Cristian, 1989). How far clocks drift apart during a launch isn't known."
-    )
-    columns = ["strategy", "workers", "regime", "n", "windows", "skew", "started last", "finished last"]
-    return [heading, blocks.text(explanation), blocks.table(columns, rows, [], left=(0, 2))]
-
-
-def skew_in_words(launches: Sequence[Skew]) -> str:
-    """The median skew of these launches: never a number that the clocks can't tell."""
-    median = statistics.median(row.seconds for row in launches)
-    uncertainty = max(row.uncertainty_seconds for row in launches)
-    if median <= uncertainty:
-        return f"below the clocks' {_within(uncertainty)}"
-    return f"{_time(median)} ({_within(uncertainty)})"
-
-
-def _who(last: Sequence[Counter[str]], windows: int) -> str:
-    """The host that was last most often, and of how many windows that can't be told."""
-    counts = sum(last, Counter())
-    unknown = 1 - counts.total() / windows
-    said = [f"{name} {blocks.percent(count / windows)}" for name, count in counts.most_common(1)]
-    return ", ".join([*said, *([f"can't tell {blocks.percent(unknown)}"] if unknown > 0 else [])])
 
 
 def _time(seconds: float) -> str:

@@ -40,7 +40,3 @@ def test_numbers_in_names_are_sorted_by_what_they_are():
 def test_of_many_names_some_stand_with_how_many_more_there_are():
     assert blocks.some(["a", "b", "c"], 3) == "a, b and c"
     assert blocks.some(["a", "b", "c", "d"], 3) == "a, b and 2 more"
-
-
-def test_a_rate_of_bytes_is_eight_times_as_many_bits():
-    assert blocks.megabits(12.5e6) == "100"
