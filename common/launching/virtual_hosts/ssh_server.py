@@ -51,11 +51,22 @@ async def _run_command(session: asyncssh.SSHServerProcess[bytes]) -> None:
     process = await asyncio.create_subprocess_exec(
         *command, cwd=home, env=environment, start_new_session=True, stdin=PIPE, stdout=PIPE, stderr=PIPE
     )
-    await session.redirect(process.stdin, process.stdout, process.stderr)
-    ended, closed = asyncio.ensure_future(process.wait()), asyncio.ensure_future(session.wait_closed())
+    await session.redirect(process.stdin)
+    printing = (_copy(process.stdout, session.stdout), _copy(process.stderr, session.stderr))
+    # As sshd, which says how a command ended once all has been sent that it printed.
+    ended = asyncio.gather(process.wait(), *printing, return_exceptions=True)
+    closed = asyncio.ensure_future(session.wait_closed())
     await asyncio.wait({ended, closed}, return_when=asyncio.FIRST_COMPLETED)
-    if ended.done():
-        session.exit(ended.result())
+    if ended.done() and process.returncode is not None:
+        session.exit(process.returncode)
         await closed
     else:
         process.kill()
+
+
+async def _copy(printed: asyncio.StreamReader | None, sent: asyncssh.SSHWriter[bytes]) -> None:
+    """Send what a command prints, no faster than the connection takes it."""
+    assert printed, "It is a pipe."
+    while piece := await printed.read(65536):
+        sent.write(piece)
+        await sent.drain()

@@ -55,6 +55,13 @@ def test_ssh_reaches_every_host_from_everywhere_by_its_name_and_asks_nothing(clu
     assert on_head(cluster, "ssh", "host1", "ssh host2 'hostname; ssh host1 hostname'").split() == ["host2", "host1"]
 
 
+def test_ssh_sends_all_that_a_command_prints_before_it_says_how_that_ended(cluster):
+    require_ssh()
+    # More than a connection takes at once: a file of a launch's states, whose program has ended long before it's sent.
+    printed = on_head(cluster, "ssh", "host1", "head --bytes 20000000 /dev/zero | tr '\\0' x")
+    assert printed.count("x") == 20_000_000
+
+
 def test_ssh_brings_as_little_along_as_sshd(cluster):
     require_ssh()
     variables = on_head(cluster, "ssh", "host2", "env").splitlines()
