@@ -85,7 +85,7 @@ for each in STRATEGIES.values():
 @nox.session(tags=[LABORATORY])
 def collectives(session: nox.Session) -> None:
     """Measure single collectives of every library, in about six minutes (`-- --plan` tells more)."""
-    measure(session, "common.sessions.collectives")
+    measure(session, "common.laboratory.collectives")
 
 
 @nox.session(tags=[LABORATORY])
@@ -97,7 +97,7 @@ def exchanges(session: nox.Session) -> None:
 @nox.session(tags=[LABORATORY])
 def matrix_products(session: nox.Session) -> None:
     """Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes)."""
-    measure(session, "common.sessions.matrix_products", catalogue.ways())
+    measure(session, "common.laboratory.matrix_products", catalogue.ways())
 
 
 @nox.session(tags=[LABORATORY])

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from common.observations.numbers import DAGGER, DASH, MINUS, fixed, number
 from common.statistics.intervals import FEWEST_LAUNCHES, Interval
 
 Block = dict[str, object]
@@ -17,15 +18,6 @@ Draw = Callable[..., bytes]
 
 Drawings = dict[str, Draw]
 """By its file's name how each figure is drawn."""
-
-
-DASH = "\N{EN DASH}"
-"""Stands where a number doesn't exist."""
-
-DAGGER = "\N{DAGGER}"
-"""Stands where there are more threads than cores."""
-
-MINUS = "\N{MINUS SIGN}"
 
 
 def heading(text: str, level: int = 1) -> Block:
@@ -165,22 +157,6 @@ def who(rows: pd.DataFrame) -> str:
     places = rows.drop_duplicates(["strategy", "workers"]).sort_values(["strategy", "workers"])
     groups = places.groupby("strategy")["workers"]
     return some([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
-
-
-def number(value: float) -> str:
-    """Three or four significant digits, without an exponent."""
-    if math.isnan(value):
-        return DASH
-    if math.isinf(value):
-        return "\N{INFINITY}"
-    digits = 0 if abs(value) >= 1000 else max(0, 3 - math.floor(math.log10(abs(value))) - 1) if value else 0
-    return fixed(value, digits)
-
-
-def fixed(value: float, digits: int) -> str:
-    """So many digits after the point, with a true minus."""
-    # Adding 0 makes a plain zero of one that was rounded from below.
-    return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", MINUS)
 
 
 def ratio(value: float) -> str:

@@ -18,12 +18,13 @@ from common.declarations import catalogue
 from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
 from common.errors import NotInstalledError, UserError
+from common.laboratory import collectives, matrix_products
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.sessions import calibrate, compare, exchanges, faults, matrix_products, predict, submission
-from common.sessions import collectives as laboratory
-from reports import collectives
+from common.sessions import calibrate, compare, exchanges, faults, predict, submission
+from common.sessions.experiment import parse
+from reports import experiment
 from reports.__main__ import write_report
 from tests.benchmarks import __main__ as benchmarks
 
@@ -186,13 +187,13 @@ PARSERS = {
     "common.launching.launch": launch.prepare,
     "common.sessions.calibrate": lambda options: tyro.cli(calibrate.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
-    "common.sessions.collectives": laboratory.parse,
+    "common.laboratory.collectives": partial(parse, collectives.EXPERIMENT),
+    "common.laboratory.matrix_products": partial(parse, matrix_products.EXPERIMENT),
     "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
     "common.sessions.faults": lambda options: tyro.cli(faults.Arguments, args=options),
-    "common.sessions.matrix_products": lambda options: tyro.cli(matrix_products.Arguments, args=options),
     "common.sessions.predict": lambda options: tyro.cli(predict.Arguments, args=options),
     "reports": partial(_parse_only, write_report),
-    "reports.collectives": partial(_parse_only, collectives.write_report),
+    "reports.experiment": partial(_parse_only, experiment.write_report),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),
 }
 """What reads the options of a module, and does nothing else with them."""

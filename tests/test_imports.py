@@ -25,12 +25,14 @@ ROOMS = {
     "environments": {*LOOSE},
     "declarations": {*LOOSE, "contract"},
     "records": {*LOOSE, "contract", "statistics", "declarations"},
+    "observations": {*LOOSE, "statistics", "records"},
     "prediction": {*LOOSE, "contract", "statistics", "declarations", "records"},
     "measurement": {*LOOSE, "contract", "statistics", "declarations", "records"},
     "launching": {*LOOSE, "contract", "environments", "declarations", "records", "measurement"},
 }
 """What each room of `common/` may import, beside itself."""
 ROOMS["sessions"] = {*ROOMS, "common"}
+ROOMS["laboratory"] = {*ROOMS}
 
 
 ROOMS_OF_REPORTS = {

@@ -72,9 +72,6 @@ ELSEWHERE = {
         "tests/reports/test_main.py::test_the_figure_of_a_sweep_is_written_where_it_is_asked_for"
     ),
     "python -m reports .+ --against OTHER": ("tests/reports/test_main.py::test_another_folder_stands_beside_the_first"),
-    r"python -m reports\.collectives --results DIR": (
-        "tests/reports/test_collectives.py::test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library"
-    ),
     r"\.nox/tools/bin/python -m tests\.reports\.test_whole_report": (
         "tests/reports/test_whole_report.py::test_the_report_says_what_was_read_once"
     ),

@@ -11,7 +11,7 @@ from tests import commands
 
 PAGES = [document for document in commands.DOCUMENTS if document != "CONTRIBUTING.md"]
 READMES = [page for page in PAGES if "/" in page]
-WITHOUT_A_README = {"common/measurement", "common/records"}
+WITHOUT_A_README = {"common/laboratory", "common/measurement", "common/observations", "common/records"}
 """Rooms that common/README.md says enough about."""
 OF_OTHERS = {
     *("nvidia-smi", "NCCL_SOCKET_IFNAME", "--ssh-identity-file", "torch.optim.Muon"),

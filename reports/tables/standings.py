@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from common.observations.answers import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
 from reports.tables import certificate, ranking, summaries
 from reports.tables.decomposition import largest
 from reports.tables.material import Material
 
-FASTEST, EQUIVALENT, SLOWER, UNDECIDED, NOT_RANKED = "fastest", "equivalent", "slower", "can't tell", "not ranked"
+SLOWER = "slower"
 
 MOST_ROWS = 12
 """The table and the figure of the first page have room for as many strategies, the fastest of more."""

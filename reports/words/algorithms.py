@@ -4,7 +4,6 @@ from collections.abc import Collection
 from functools import partial
 
 from common.contract.algorithms.all_reduce import ALGORITHMS
-from common.records.collectives import CollectivesRecord
 from reports import blocks
 from reports.charts.messages import messages
 
@@ -12,9 +11,8 @@ _RANKS = 4
 """Of the figure, however many were measured: with fewer the algorithms look alike, and arrows of many overlap."""
 
 
-def section(records: Collection[CollectivesRecord]) -> list[blocks.Block]:
-    """Who sends what when in the algorithms that were measured; nothing where none was."""
-    measured = {record.library for record in records if record.status == "ok"}
+def section(measured: Collection[str]) -> list[blocks.Block]:
+    """Who sends what when in the algorithms that were measured, among others; nothing where none was."""
     names = [name for name in ALGORITHMS if name in measured]
     if not names:
         return []

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from common.declarations.catalogue import ways
+from common.laboratory.matrix_products import Scope, launches
 from common.launching.launch import python_for
 from common.launching.supervision import run_planned
 from common.paths import ROOT
 from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
-from common.sessions.matrix_products import Scope, rounds
 from tests import commands
 from tests.conftest import run_command
 
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module", params=ways())
 def found(request, folder) -> MatrixRecord:
     """What a launch of each way left; a wrong product would have ended it."""
-    [planned] = [each for each in rounds(SCOPE, seed=1)[0].launches if each.way.name == request.param]
+    [planned] = [each for each in launches(SCOPE, 1) if each.way.name == request.param]
     python_for(planned.way)
     record = run_planned(planned, folder)
     assert record.status == "ok", (record.reason, (folder / record.log).read_text(encoding="utf-8"))

@@ -234,8 +234,8 @@ def test_secrets_of_terraform_whose_names_begin_alike_are_not_kept(name):
 
 
 def test_programs_that_start_sessions_set_no_variable_that_counts_as_their_users():
-    modules = ("compare", "calibrate", "collectives", "exchanges")
-    imports = ", ".join(f"common.sessions.{module}" for module in (*modules, "matrix_products"))
+    modules = ("sessions.compare", "sessions.calibrate", "laboratory.collectives", "sessions.exchanges")
+    imports = ", ".join(f"common.{module}" for module in (*modules, "laboratory.matrix_products"))
     code = f"import {imports}, common.sessions.folder, sklearn; print(common.sessions.folder.obeyed_variables())"
     environment = {"PATH": os.environ["PATH"]}
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)

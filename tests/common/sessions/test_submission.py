@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from common.laboratory import collectives, matrix_products
 from common.paths import ROOT
-from common.sessions import collectives, compare, matrix_products, submission
+from common.sessions import compare, submission
 
 
 @pytest.fixture
@@ -29,7 +30,7 @@ def submitted(module, folder, *words):
     command = [
         sys.executable,
         "-m",
-        f"common.sessions.{module}",
+        f"common.{module}",
         "--slurm",
         "--results",
         str(folder / "results"),
@@ -64,16 +65,15 @@ def test_what_follows_the_word_submit_belongs_to_sbatch(words, own, of_sbatch):
 @pytest.mark.parametrize("module", [compare, collectives, matrix_products])
 def test_a_submitted_session_begins_with_the_options_that_it_was_submitted_with(module):
     arguments = module.Arguments()
-    name = "allocation" if module is matrix_products else "selection"
-    chosen = type(getattr(arguments, name))(slurm=True, submit=True)
-    arguments = module.dataclasses.replace(arguments, **{name: chosen})
+    chosen = type(arguments.selection)(slurm=True, submit=True)
+    arguments = module.dataclasses.replace(arguments, selection=chosen)
     text = submission.script("some", "some.module", arguments, [])
     assert text.endswith("-m some.module --slurm\n")
 
 
 def test_a_session_is_submitted_and_how_to_follow_it_is_said(tmp_path, sbatch):
     sbatch("17;cluster")
-    result = submitted("compare", tmp_path, "--workers", "2", "--submit", "--nodes", "2")
+    result = submitted("sessions.compare", tmp_path, "--workers", "2", "--submit", "--nodes", "2")
     script = tmp_path / "results/compare.sbatch"
     assert (result.returncode, result.stderr) == (0, "")
     assert script.read_text() in result.stdout
@@ -83,14 +83,14 @@ def test_a_session_is_submitted_and_how_to_follow_it_is_said(tmp_path, sbatch):
 
 def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch):
     sbatch("17")
-    result = submitted("collectives", tmp_path, "--plan", "--submit", "--nodes", "2")
+    result = submitted("laboratory.collectives", tmp_path, "--plan", "--submit", "--nodes", "2")
     assert result.stdout.startswith("#!/bin/sh\n#SBATCH --job-name=lockstep-collectives\n")
     assert not (tmp_path / "results").exists()
 
 
 def test_what_slurm_refuses_is_one_line(tmp_path, sbatch):
     sbatch("sbatch: error: invalid partition specified: x", status=1)
-    result = submitted("compare", tmp_path, "--submit", "--partition", "x")
+    result = submitted("sessions.compare", tmp_path, "--submit", "--partition", "x")
     assert result.returncode == 2
     assert result.stderr.count("\n") == 1
     assert "invalid partition specified: x): correct the words after --submit." in result.stderr
@@ -98,6 +98,6 @@ def test_what_slurm_refuses_is_one_line(tmp_path, sbatch):
 
 def test_without_sbatch_one_line_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    result = submitted("compare", tmp_path, "--submit")
+    result = submitted("sessions.compare", tmp_path, "--submit")
     assert (result.returncode, result.stderr.count("\n")) == (2, 1)
     assert "sbatch isn't found" in result.stderr

@@ -2,23 +2,24 @@
 
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 from common.contract.collectives import Collective
 from common.declarations import catalogue
 from common.errors import UserError
+from common.laboratory import collectives
+from common.laboratory.collectives import EXPERIMENT, Scope, launches
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
 from common.paths import ROOT
-from common.records import collective_rows
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_records
-from common.sessions.collectives import Scope, rounds
+from common.sessions.experiment import observed_of
+from common.sessions.session import rounds_of
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import require_private_networks
-
-GPUS = 8
 
 WITH_FORMULA = [
     library
@@ -36,14 +37,23 @@ WITH_FORMULA = [
 # The launches
 
 
-def names(scope, seed=0, gpus=GPUS):
-    return [[launch.name for launch in stage.launches] for stage in rounds(scope, seed, gpus)]
+@pytest.fixture(autouse=True)
+def gpus(monkeypatch):
+    """The names of this machine's GPUs, which a test may take away."""
+    found = ["a GPU"] * 8
+    monkeypatch.setattr(collectives.machine, "gpu_names", lambda: found)
+    return found
+
+
+def names(scope, seed=0):
+    rounds = rounds_of(scope.rounds, seed, partial(launches, scope))
+    return [[launch.name for launch in stage.launches] for stage in rounds]
 
 
 def test_every_round_has_every_library_with_every_number_of_ranks_once():
     scope = Scope(libraries=("gloo", "mpi"), workers=(2, 4), repetitions=3)
-    for number, launches in enumerate(names(scope), start=1):
-        assert sorted(launches) == sorted(
+    for number, found in enumerate(names(scope), start=1):
+        assert sorted(found) == sorted(
             f"{library}-{workers}w-{number:02d}" for library in ("gloo", "mpi") for workers in (2, 4)
         )
 
@@ -51,14 +61,16 @@ def test_every_round_has_every_library_with_every_number_of_ranks_once():
 def test_the_seed_decides_the_order_and_rounds_differ_in_it():
     scope = Scope(workers=(2, 3, 4, 5), repetitions=4)
     assert names(scope, seed=1) == names(scope, seed=1) != names(scope, seed=2)
-    orders = [[name.rsplit("-", 1)[0] for name in launches] for launches in names(scope)]
+    orders = [[name.rsplit("-", 1)[0] for name in found] for found in names(scope)]
     assert len({tuple(order) for order in orders}) > 1
 
 
-def test_a_library_that_joins_gpus_is_launched_once_where_there_are_none():
+def test_a_library_that_joins_gpus_is_launched_once_where_there_are_none(gpus):
     scope = Scope(libraries=("nccl",), repetitions=3)
-    assert list(map(len, names(scope, gpus=0))) == [1, 0, 0]
-    assert list(map(len, names(scope, gpus=2))) == [1, 1, 1]
+    del gpus[2:]
+    assert list(map(len, names(scope))) == [1, 1, 1]
+    gpus.clear()
+    assert list(map(len, names(scope))) == [1, 0, 0]
 
 
 def test_an_algorithm_by_hand_is_launched_only_where_it_is_named():
@@ -100,8 +112,8 @@ def test_what_cannot_be_measured_is_refused_in_one_line(wrong, said):
 
 def test_over_hosts_every_placement_and_link_is_a_launch_of_its_own():
     spread = Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e8, None))
-    [launches] = names(Scope(libraries=("gloo",), repetitions=1, spread=spread))
-    assert sorted(launches) == ["gloo-2w-1h-01", "gloo-2w-2h-01", "gloo-2w-2h-100Mbit-01"]
+    [found] = names(Scope(libraries=("gloo",), repetitions=1, spread=spread))
+    assert sorted(found) == ["gloo-2w-1h-01", "gloo-2w-2h-01", "gloo-2w-2h-100Mbit-01"]
 
 
 def test_a_library_within_one_process_is_launched_once_over_several_hosts():
@@ -119,7 +131,7 @@ def session(folder, *options):
     """The records, what was printed and the report's file, of a session with these options."""
     report = folder / "report.pdf"
     where = ["--results", str(folder), "--out", str(report)]
-    command = [sys.executable, "-m", "common.sessions.collectives", *where, "--repetitions", "1", *options]
+    command = [sys.executable, "-m", "common.laboratory.collectives", *where, "--repetitions", "1", *options]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout + result.stderr
     [results] = folder.glob("*-collectives")
@@ -145,13 +157,19 @@ def over_a_slow_link(tmp_path_factory):
     return session(tmp_path_factory.mktemp("link"), "--libraries", WITH_FORMULA[0].name, *hosts, *few)
 
 
+def by_series(records, measure):
+    """By library the number of this measure."""
+    observed = observed_of(EXPERIMENT, records).observed
+    own = observed[observed["measure"] == measure]
+    return dict(zip(own["series"], own["value"], strict=True))
+
+
 def test_four_ranks_send_what_the_formula_says(among_four):
     require_private_networks()
     records, _, _ = among_four
-    rows = collective_rows.rows(records)
-    assert {row.case.library for row in rows} == {library.name for library in WITH_FORMULA}
-    for row in rows:
-        assert row.sent_bytes_per_rank == pytest.approx(row.formula_bytes_per_rank, rel=0.03), row.case.title
+    sent, formula = (by_series(records, measure) for measure in ("sent_bytes_per_rank", "formula_bytes_per_rank"))
+    assert sent.keys() == {library.name for library in WITH_FORMULA}
+    assert sent == pytest.approx(formula, rel=0.03)
 
 
 def test_the_terminal_shows_a_table_with_every_library(among_four):
@@ -172,7 +190,7 @@ def test_the_report_is_written(among_four):
 def test_a_shaped_link_shows_as_its_rate(over_a_slow_link):
     records, _, _ = over_a_slow_link
     [record] = [record for record in records.values() if len(record.hosts) == 2]
-    [row] = [row for row in collective_rows.rows(records) if row.case.hosts == 2]
-    assert row.formula_bytes_per_rank / row.seconds.median == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
+    [formula], [seconds] = (by_series({"": record}, each).values() for each in ("formula_bytes_per_rank", "seconds"))
+    assert formula / seconds == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
     assert record.link.bytes_per_second == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
-    assert row.case.placement == "2 hosts, 100 Mbit/s"
+    assert {*observed_of(EXPERIMENT, {"": record}).observed["world"]} == {"2 ranks, 2 hosts, 100 Mbit/s, cpu, float32"}

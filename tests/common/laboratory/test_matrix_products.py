@@ -1,28 +1,28 @@
-"""common/sessions/matrix_products.py: the plan, the launches, their records, what is printed; nothing multiplies."""
+"""common/laboratory/matrix_products.py: the plan, the launches, what they tell; nothing multiplies."""
 
 import contextlib
-import dataclasses
-import io
 import sys
+from functools import partial
 
 import pytest
-from rich.console import Console
 
 from common.declarations.arguments import parse
 from common.declarations.catalogue import find_program, ways
 from common.declarations.products import Products
+from common.laboratory.matrix_products import EXPERIMENT, Scope, launches, moved_bytes
 from common.launching import launch, supervision
 from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.measurement.matrix_products import declared
+from common.observations import display
 from common.paths import ROOT
-from common.records import matrix_rows
 from common.records.files import read_records, write_record
 from common.records.matrix_products import MatrixRecord
-from common.sessions import matrix_products
-from common.sessions.matrix_products import Scope, print_rows, rounds
+from common.sessions import experiment
+from common.sessions.experiment import observed_of
+from common.sessions.session import rounds_of
 from tests.changes import changed
-from tests.common.records.matrix_records import cell, session
+from tests.common.records.matrix_records import cell, record, session
 
 QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
 
@@ -49,10 +49,14 @@ def started(monkeypatch):
     return found, ended
 
 
-def printed(records):
-    console = Console(file=io.StringIO(), width=200)
-    print_rows(console, matrix_rows.rows(records))
-    return " ".join(console.file.getvalue().split())
+def rounds(scope, seed):
+    return rounds_of(scope.rounds, seed, partial(launches, scope))
+
+
+def said(records):
+    """The answer and the sentences beside it."""
+    found = observed_of(EXPERIMENT, records)
+    return [display.answer(found), *found.display.sentences]
 
 
 # The plan
@@ -154,18 +158,23 @@ def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, 
     assert found.cells == []
 
 
+@pytest.fixture
+def no_report(monkeypatch):
+    """Nobody writes the report."""
+    monkeypatch.setattr(experiment, "report", lambda *_: 0)
+
+
 def run(monkeypatch, *arguments):
-    """Exit status of the program, whose picture nobody draws; it measures nothing, so others may meanwhile."""
+    """Exit status of the program; it measures nothing, so others may meanwhile."""
     monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
-    monkeypatch.setattr("subprocess.run", lambda *_, **__: dataclasses.make_dataclass("Done", [("returncode", int)])(0))
     monkeypatch.setattr(machine, "git_commit", lambda: None)
     monkeypatch.setattr(sys, "argv", ["matrix_products", *arguments])
     with pytest.raises(SystemExit) as ending:
-        matrix_products.main()
+        experiment.run(EXPERIMENT)
     return ending.value.code
 
 
-def test_a_session_goes_on_where_it_was_interrupted(started, monkeypatch, tmp_path, capsys):
+def test_a_session_goes_on_where_it_was_interrupted(started, no_report, monkeypatch, tmp_path, capsys):
     options = ["--sizes", "8", "--repetitions", "2", "--results", str(tmp_path), "--out", str(tmp_path / "p.svg")]
     found, ended = started
     ended.update(status=1)
@@ -183,20 +192,64 @@ def test_a_session_goes_on_where_it_was_interrupted(started, monkeypatch, tmp_pa
     assert f"{2 * len(ways())} launches: {2 * len(ways())} ok" in capsys.readouterr().out
 
 
-# What is printed
+# What it tells
+
+ALONE = {64: 0.001, 128: 0.008, 256: 0.064}
 
 
-def test_six_rounds_tell_from_which_size_it_pays_and_how_time_grows():
-    alone = {64: 0.001, 128: 0.008}
-    said = printed(session(6, {"naive": {16: 1.0, 32: 8.0}, "alone": alone, "rows_mpi": {64: 0.004, 128: 0.005}}))
-    assert "it pays by its own interval from size 128 on" in said
-    assert "naive: time grows as size^3.00 (3.00 to 3.00; sizes 16 to 32, n = 6 launches)." in said
-    assert "alone: time grows as size^3.00" in said
-    assert "operations for each byte" in said
+def shared(times, launches=6):
+    """The answer and the sentence on a way with these times, beside one process with those of `ALONE`."""
+    answer, sentence, *_ = said(session(launches, {"alone": ALONE, "rows_mpi": times}))
+    return answer, sentence
 
 
-def test_fewer_rounds_print_no_interval_and_tell_nothing():
-    said = printed(session(2, {"alone": {64: 0.001}, "rows_mpi": {64: 0.0001}}))
-    assert "2 rounds, and it takes 6 to tell" in said
-    assert "it pays" not in said
-    assert "nan" not in said
+def test_six_rounds_tell_from_which_size_it_pays_the_ratio_there_and_what_takes_longest():
+    answer, sentence = shared({64: 0.004, 128: 0.006, 256: 0.04})
+    assert answer == "Sharing a product pays: rows over mpi, 2 workers from size 128 on."
+    assert sentence.startswith(
+        "rows over mpi, 2 workers: it pays by its own interval from size 128 on (1.33 times as fast as alone at 128, "
+    )
+    assert sentence.endswith("n = 6). Its longest part is product (100 % at size 64) and product (100 % at size 256).")
+
+
+def test_where_it_pays_nowhere_the_largest_size_is_told():
+    answer, sentence = shared({64: 0.004, 128: 0.016, 256: 0.128})
+    assert answer == "Sharing a product pays: rows over mpi, 2 workers at no measured size."
+    assert "it pays by its own interval at no measured size (0.50 times as fast as alone at 256, " in sentence
+
+
+def test_fewer_rounds_tell_nothing():
+    answer, sentence = shared({64: 0.0001, 128: 0.0001, 256: 0.0001}, launches=5)
+    assert answer == "Sharing a product pays: rows over mpi, 2 workers takes 6 rounds to tell."
+    assert "5 rounds, and it takes 6 to tell" in sentence
+
+
+def test_what_has_no_base_is_not_judged():
+    answer, sentence = said(session(6, {"rows_mpi": ALONE}))
+    assert answer == "No two share rounds enough to say which is faster."
+    assert "nothing to compare it with was measured" in sentence
+
+
+def test_another_part_may_take_longest_at_another_size():
+    cells = [cell(64, 1.0, ranks=2), cell(256, 1.0, ranks=2)]
+    for own, first in zip(cells, (0.9, 0.2), strict=True):
+        own.parts[:], own.moments_seconds[0][:] = ["scatter", "product"], [[0.0, first, 1.0]] * 3
+    sentence = said({"one": record("rows_mpi", {64: 1.0, 256: 1.0}, cells=cells)})[-1]
+    assert sentence.endswith("Its longest part is scatter (90 % at size 64) and product (80 % at size 256).")
+
+
+def test_both_ways_move_the_same_bytes_at_least_and_the_operations_for_each_grow():
+    for size, workers in ((64, 2), (96, 3), (64, 4)):
+        matrix, others = 4 * size**2, workers - 1
+        by_rows = others / workers * matrix + others * matrix + others / workers * matrix
+        by_reduction = 2 * others / workers * matrix + others * matrix
+        assert moved_bytes(size, workers) == pytest.approx(by_rows) == pytest.approx(by_reduction)
+    # 2 n^3 / (8 n^2) with two workers.
+    sentences = said(session(6, {"alone": ALONE, "rows_mpi": ALONE}))
+    assert "16 and 64 operations for each byte at size 64 and 256" in sentences[-1]
+
+
+def test_the_loop_and_one_process_tell_how_time_grows():
+    found = observed_of(EXPERIMENT, session(6, {"naive": {16: 1.0, 32: 8.0}, "alone": ALONE, "rows_mpi": ALONE}))
+    [table] = display.growth_tables(found)
+    assert sorted(table.rows) == [["alone", "3.00", "3.00 to 3.00"], ["naive", "3.00", "3.00 to 3.00"]]

@@ -1,0 +1,342 @@
+"""Measure the collectives of every library, in rounds, print a table for each, and write the report.
+
+To start it: `nox -s collectives`, or `nox -s collectives -- -b 8 -e 64M -f 2 --libraries gloo mpi`. An interrupted
+session goes on where it stopped when it is started again with the same options.
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pandas as pd
+import tyro
+from msgspec import structs
+
+from common.contract.collectives import MEANINGS, Collective
+from common.declarations import catalogue
+from common.declarations.library import Library
+from common.declarations.sweep import Sweep, Type
+from common.errors import UserError, exit_with_one_line
+from common.launching.hosts.selection import Selection
+from common.launching.planned import Hosts, PlannedSweep
+from common.measurement import machine
+from common.observations.display import Display, Measure, Series, Table
+from common.observations.table import Missing, Observation
+from common.records.collectives import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
+from common.records.site import placement
+from common.sessions.comparison_scope import placements
+from common.sessions.experiment import Experiment, ExperimentOutput, run
+from common.sessions.session import Options
+
+_QUICK = Sweep(sizes=("8", "4K", "256K", "4M"))
+_FULL = Sweep(collectives=tuple(Collective), max_bytes="64M", deadline_seconds=3600.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What a session measures; every option narrows or widens its profile. The short ones are those of nccl-tests."""
+
+    profile: Literal["quick", "full"] = "quick"
+    """quick: all-reduce, all-gather and broadcast at 8 B, 4 KiB, 256 KiB and 4 MiB, 2 ranks, 6 launches of each
+    library, in about 5 minutes. full: hours; every collective from 8 B to 64 MiB, 2 and 4 ranks, 10 launches."""
+    libraries: tuple[str, ...] = ()
+    """Only these libraries; none named: all but the algorithms by hand, such as ring."""
+    workers: tuple[int, ...] = ()
+    """Numbers of ranks; none: the profile's."""
+    repetitions: int | None = None
+    """Launches of each library with each number of ranks; none: the profile's."""
+    collectives: tuple[Collective, ...] = ()
+    """Only these; none named: the profile's."""
+    sizes: tuple[str, ...] = ()
+    """Exactly these sizes, such as 8 4K 1M."""
+    min_bytes: Annotated[str | None, tyro.conf.arg(aliases=("-b",))] = None
+    """Smallest size, such as 8, 4K or 1M; none: 8."""
+    max_bytes: Annotated[str | None, tyro.conf.arg(aliases=("-e",))] = None
+    """Largest size; none: 4M (quick) or 64M (full)."""
+    step_factor: Annotated[int | None, tyro.conf.arg(aliases=("-f",))] = None
+    """Each size is this times the one before; none: 2."""
+    iterations: Annotated[int, tyro.conf.arg(aliases=("-n",))] = _QUICK.iterations
+    """Timed calls at each size in each launch."""
+    warmup_iterations: Annotated[int, tyro.conf.arg(aliases=("-w",))] = _QUICK.warmup_iterations
+    """Calls at each size before them."""
+    check: Annotated[bool, tyro.conf.arg(aliases=("-c",))] = True
+    """Compare what every rank got in every timed call with NumPy, outside the clock."""
+    data_type: Annotated[Type, tyro.conf.arg(aliases=("-d",))] = _QUICK.data_type
+    """Type of the elements."""
+    spread: tyro.conf.Suppress[Hosts | None] = None
+    """The hosts where there are several, which other options name."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for a value that can't be meant."""
+        if self.repetitions is not None and self.repetitions < 1:
+            raise UserError(f"--repetitions {self.repetitions}: give a whole number above 0.")
+        given = [name for name in ("min_bytes", "max_bytes", "step_factor") if getattr(self, name) is not None]
+        if self.sizes and given:
+            raise UserError(f"--sizes and --{given[0].replace('_', '-')}: give one of them.")
+        for name in self.libraries:
+            catalogue.find_library(name)
+        for workers in self.ranks:
+            self.sweep(workers)
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The numbers of ranks, in ascending order."""
+        return tuple(sorted({*self.workers})) or ((2,) if self.profile == "quick" else (2, 4))
+
+    @property
+    def rounds(self) -> int:
+        """How many launches each library has with each number of ranks."""
+        return self.repetitions or (6 if self.profile == "quick" else 10)
+
+    def sweep(self, workers: int) -> Sweep:
+        """What a launch with so many ranks measures. Raises UserError for a value that can't be meant."""
+        profile = _QUICK if self.profile == "quick" else _FULL
+        has_series = any(value is not None for value in (self.min_bytes, self.max_bytes, self.step_factor))
+        return dataclasses.replace(
+            profile,
+            sizes=self.sizes if self.sizes or has_series else profile.sizes,
+            min_bytes=profile.min_bytes if self.min_bytes is None else self.min_bytes,
+            max_bytes=profile.max_bytes if self.max_bytes is None else self.max_bytes,
+            step_factor=profile.step_factor if self.step_factor is None else self.step_factor,
+            collectives=self.collectives or profile.collectives,
+            iterations=self.iterations,
+            warmup_iterations=self.warmup_iterations,
+            check=self.check,
+            data_type=self.data_type,
+            workers=workers,
+        )
+
+    @property
+    def chosen(self) -> Sequence[Library]:
+        """The libraries that are named, or those that are measured by default."""
+        by_default = [library for library in catalogue.libraries().values() if library.by_default]
+        return [catalogue.find_library(name) for name in self.libraries] or by_default
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Options of a session."""
+
+    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
+    selection: tyro.conf.OmitArgPrefixes[Selection] = field(default_factory=Selection)
+    output: tyro.conf.OmitArgPrefixes[ExperimentOutput] = field(
+        default_factory=lambda: ExperimentOutput(out=Path("reports/out/collectives.pdf"))
+    )
+    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
+
+
+def launches(scope: Scope, repetition: int) -> Iterator[PlannedSweep]:
+    """All libraries with every number of ranks.
+
+    What can't be, such as a library that joins GPUs where there are too few, is launched once, which says so.
+    """
+    gpus = len(machine.gpu_names())
+    for library in scope.chosen:
+        for size in (size for workers in scope.ranks for size in placements(scope.spread, workers)):
+            can_be_had = size.hosts == 1 or library.launcher.across_hosts is not None
+            can_be_had &= not library.needs_gpus or gpus >= size.workers
+            if repetition == 1 or can_be_had:
+                hosts = size.hosts if scope.spread else None
+                sweep = scope.sweep(size.workers)
+                yield PlannedSweep(library, sweep, repetition, hosts, size.bandwidth_bits_per_second)
+
+
+def plan(scope: Scope) -> pd.DataFrame:
+    """Every library with what is measured of it, and how many launches it has."""
+    planned = [launch for number in range(1, scope.rounds + 1) for launch in launches(scope, number)]
+    sweep, rows = scope.sweep(scope.ranks[0]), []
+    sizes = f"{len(sweep.size_bytes)}, from {sweep.size_bytes[0]:,} to {sweep.size_bytes[-1]:,} B"
+    for library in scope.chosen:
+        collectives = ", ".join(each for each in sweep.collectives if each in library.collectives)
+        count = sum(launch.library is library for launch in planned)
+        rows.append((library.name, library.title, collectives, sizes, ", ".join(map(str, scope.ranks)), count))
+    return pd.DataFrame(rows, columns=["library", "what it is", "collectives", "sizes", "ranks", "launches"])
+
+
+def observe(launch: str, record: CollectivesRecord) -> Iterator[Observation | Missing]:
+    """Of each cell the median over its calls, by how much ranks came late, and what was sent, by rank.
+
+    Each rank's clock is set right by its host's offset. A call that took no time at all by clocks that are less sure
+    than it is short is missing. Raises UserError for a replay of a strategy's step.
+    """
+    if record.replayed:
+        raise UserError(
+            f"{launch} replays a strategy's step: give the session's folder to `nox -s report -- --results`."
+        )
+    world, unsure = _world(record), _clock_uncertainty(record)
+    gone = partial(Missing, series=record.library, round=record.repetition)
+    if record.status != "ok":
+        yield gone(world=world, x=math.nan, status=record.status, reason=record.reason or "")
+    for cell in record.cells:
+        status, reason, values = cell.status, cell.reason or "", dict[str, float | None]()
+        if status == "ok":
+            values = _values(record, cell)
+            if (values["seconds"] or 0.0) <= 0:
+                status, reason = "failed", f"The hosts' clocks may be {unsure:.2g} s apart, and it took less."
+        if status != "ok":
+            yield gone(subject=cell.collective, world=world, x=cell.size_bytes, status=status, reason=reason)
+            continue
+        row = partial(Observation, subject=cell.collective, world=world, x=cell.size_bytes, series=record.library)
+        row = partial(row, round=record.repetition, launch=launch, oversubscribed=record.oversubscribed)
+        for measure, value in values.items():
+            if value is not None:
+                yield row(measure=measure, value=value)
+
+
+def _values(record: CollectivesRecord, cell: Cell) -> dict[str, float | None]:
+    """What a good cell tells, by measure; None where nothing tells it."""
+    unsure, ranks = _clock_uncertainty(record), record.world_size
+    cell = _by_one_clock(record, cell)
+    arrival = None
+    if record.sweep.pipelined:
+        first = min(entered[0] for entered in cell.entered_seconds)
+        last = max(left[-1] for left in cell.left_seconds)
+        seconds = (last - first) / (cell.loop_calls * len(cell.left_seconds[0]))
+    else:
+        seconds = statistics.median(transfer_seconds(cell))
+        if len(cell.entered_seconds) > 1:
+            arrival = statistics.median(max(of_call) for of_call in zip(*arrival_seconds(cell), strict=True))
+    bus_bytes = MEANINGS[Collective(cell.collective)].bus_factor(ranks) * cell.size_bytes
+    is_rate = cell.size_bytes and seconds > 0
+    return {
+        "seconds": seconds,
+        "algorithm_bytes_per_second": cell.size_bytes / seconds if is_rate else None,
+        "bus_bytes_per_second": bus_bytes / seconds if is_rate else None,
+        "arrival_seconds": None if arrival is None or arrival < unsure else arrival,
+        "unsure_seconds": unsure or None,
+        "sent_bytes_per_rank": None if cell.sent_bytes is None else cell.sent_bytes / ranks,
+        "formula_bytes_per_rank": None if cell.formula_bytes is None else cell.formula_bytes / ranks,
+        "bus_bytes_per_rank": bus_bytes,
+        "processor_seconds_per_byte": (
+            cell.processor_seconds / cell.size_bytes if cell.processor_seconds is not None and cell.size_bytes else None
+        ),
+    }
+
+
+def _by_one_clock(record: CollectivesRecord, cell: Cell) -> Cell:
+    """The cell by the clock of the machine that started the launch."""
+    if len(record.hosts) < 2:
+        return cell
+    # The ranks of a host follow one another.
+    each = record.world_size // len(record.hosts)
+    ahead = [record.hosts[rank // each].clock_offset_seconds or 0.0 for rank in range(record.world_size)]
+    entered, left = (
+        [[moment - offset for moment in of_rank] for of_rank, offset in zip(moments, ahead, strict=True)]
+        for moments in (cell.entered_seconds, cell.left_seconds)
+    )
+    return structs.replace(cell, entered_seconds=entered, left_seconds=left)
+
+
+def _clock_uncertainty(record: CollectivesRecord) -> float:
+    """By how many seconds two hosts' clocks may be apart at most once they are set right, whichever two these are."""
+    if len(record.hosts) < 2:
+        return 0.0
+    return sum(sorted(host.clock_uncertainty_seconds or 0.0 for host in record.hosts)[-2:])
+
+
+def _world(record: CollectivesRecord) -> str:
+    """What libraries share that can be compared: such as `4 ranks, 2 hosts, 100 Mbit/s, cpu, float32`."""
+    words = [f"{record.world_size} ranks", placement(record.hosts, record.virtual), record.device]
+    words += [record.sweep.data_type, "one call right after the other" if record.sweep.pipelined else ""]
+    return ", ".join(filter(None, words))
+
+
+def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Display:
+    """Libraries beside one another, with what nccl-tests' users know."""
+    by_library: dict[str, list[CollectivesRecord]] = {}
+    for record in sorted(records, key=lambda record: record.library):
+        by_library.setdefault(record.library, []).append(record)
+    return Display(
+        payload="collectives",
+        title="Collectives of distributed training, measured one by one",
+        contender="library",
+        x=Measure(name="bytes", label="size, B"),
+        series=[Series(name=name, title=own[0].title, colors=own[0].colors) for name, own in by_library.items()],
+        measures=[
+            Measure(name="seconds", label="time, \N{MICRO SIGN}s", factor=1e6),
+            Measure(name="algorithm_bytes_per_second", label="algbw, MB/s", factor=1e-6),
+            Measure(name="bus_bytes_per_second", label="busbw, MB/s", factor=1e-6),
+            Measure(name="arrival_seconds", label="arrival, \N{MICRO SIGN}s", factor=1e6),
+            Measure(name="unsure_seconds", label="clocks within, \N{MICRO SIGN}s", factor=1e6),
+            Measure(name="sent_bytes_per_rank", label="sent, B/rank"),
+            Measure(name="formula_bytes_per_rank", label="by formula, B/rank"),
+            Measure(name="bus_bytes_per_rank", label="by nccl-tests, B/rank"),
+            Measure(name="processor_seconds_per_byte", label="CPU, ns/B", factor=1e9),
+        ],
+        growth="lines",
+        sentences=_cost_of_timing(by_library, observed),
+        method=_METHOD,
+        tables=[_algorithms(by_library), _libraries(by_library)],
+    )
+
+
+_METHOD = [
+    "A call's time runs from when the last rank begins it until the last rank has its result. The ranks meet at a "
+    "barrier before each call; arrival is by how much the last one begins after the first, and is no part of the time. "
+    "Calls one right after the other have no barrier between them, and their time is the mean over the loop. Between "
+    "hosts each clock is set right by its host's measured offset. Results are compared with NumPy's.",
+    "Sizes, algorithm bandwidth (size over time) and bus bandwidth (that times a factor of the collective and the "
+    "ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes.",
+    "Sent is what the interfaces of the launch's own network counted over calls after the timed ones, with headers, "
+    "over the number of ranks; over several hosts what went from host to host. What ranks hand over in shared memory "
+    "isn't sent. CPU time is that of all ranks' processes together.",
+]
+
+
+def _cost_of_timing(by_library: dict[str, list[CollectivesRecord]], observed: pd.DataFrame) -> list[str]:
+    """What looking at the clock costs, beside the shortest call of each library."""
+    costs = []
+    shortest = observed[observed["measure"] == "seconds"].groupby(["series", "subject", "world", "x"])["value"].median()
+    for name, own in by_library.items():
+        if name in shortest.index:
+            cost = statistics.median(
+                record.timing_seconds for record in own if any(c.status == "ok" for c in record.cells)
+            )
+            costs.append(f"{name} {1e9 * cost:.0f} ns, {100 * cost / shortest[name].min():.2f} %")
+    return [f"Looking at the clock takes, of each library's shortest call: {'; '.join(costs)}."] if costs else []
+
+
+def _algorithms(by_library: dict[str, list[CollectivesRecord]]) -> Table:
+    """The algorithm of each library with its formula and source, over the sizes at which it takes it."""
+    sizes: dict[tuple[str, ...], set[int]] = {}
+    for name, own in by_library.items():
+        for cell in (cell for record in own for cell in record.cells if cell.status == "ok"):
+            key = (name, cell.collective, cell.algorithm, cell.formula, cell.source)
+            sizes.setdefault(key, set()).add(cell.size_bytes)
+    rows = [
+        [name, collective, " to ".join(f"{size:,}" for size in sorted({min(of), max(of)})), *told]
+        for (name, collective, *told), of in sizes.items()
+    ]
+    columns = ["library", "collective", "sizes, B", "algorithm", "all ranks send", "source"]
+    return Table(title="Algorithms", columns=columns, rows=rows)
+
+
+def _libraries(by_library: dict[str, list[CollectivesRecord]]) -> Table:
+    """What each library is, and what it tells of itself."""
+    rows = []
+    for name, own in by_library.items():
+        facts = dict.fromkeys(f"{fact}: {value}" for record in own for fact, value in record.facts.items())
+        carried = dict.fromkeys(record.backend for record in own if record.backend)
+        rows.append([name, own[0].title, own[0].family, ", ".join(carried), "; ".join(facts)])
+    return Table(title="Libraries", columns=["library", "is", "family", "carried by", "tells of itself"], rows=rows)
+
+
+EXPERIMENT = Experiment(
+    name="collectives",
+    about=__doc__ or "",
+    arguments=Arguments,
+    record=CollectivesRecord,
+    plan=plan,
+    launches=launches,
+    observe=observe,
+    show=show,
+)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(partial(run, EXPERIMENT))

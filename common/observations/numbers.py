@@ -1,0 +1,27 @@
+"""How numbers are written in tables, the same on the terminal and in reports."""
+
+import math
+
+DASH = "\N{EN DASH}"
+"""Stands where a number doesn't exist."""
+
+DAGGER = "\N{DAGGER}"
+"""Stands where there are more threads than cores."""
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def number(value: float) -> str:
+    """Three or four significant digits, without an exponent."""
+    if math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "\N{INFINITY}"
+    digits = 0 if abs(value) >= 1000 else max(0, 3 - math.floor(math.log10(abs(value))) - 1) if value else 0
+    return fixed(value, digits)
+
+
+def fixed(value: float, digits: int) -> str:
+    """So many digits after the point, with a true minus."""
+    # Adding 0 makes a plain zero of one that was rounded from below.
+    return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", MINUS)

@@ -1,0 +1,173 @@
+"""The journey of every experiment: plan, hosts, rounds of launches, observations, what they tell, and the report."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import pandas as pd
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common.errors import UserError
+from common.files import ensure_writable
+from common.launching.hosts import slurm
+from common.launching.hosts.selection import Selection
+from common.launching.hosts.slurm import SlurmOptions
+from common.launching.planned import Planned
+from common.launching.supervision import HERE, run_planned
+from common.observations import display, table
+from common.observations.display import Display, Observed
+from common.observations.table import Missing, Observation
+from common.records.files import read_record
+from common.records.header import Header
+from common.records.presentation import read_presented
+from common.sessions import placement, submission
+from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
+
+R = TypeVar("R", bound=Header)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentOutput(Output):
+    """Options of what an experiment ends with."""
+
+    again: Path | None = None
+    """A session's folder whose tables and report are made again; nothing is measured."""
+
+
+class Scope(Protocol):
+    """What is measured: a dataclass."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds it makes."""
+        ...
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """The numbers of workers that share something, in ascending order."""
+        ...
+
+
+class Arguments(Protocol):
+    """An experiment's command line: a dataclass with a default for each field."""
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    @property
+    def scope(self) -> Scope:
+        """What is measured; where launches are over hosts, its field `spread` takes what is known of them."""
+        ...
+
+    @property
+    def selection(self) -> SlurmOptions:
+        """Where launches are made: on one machine, or, where it is a `Selection`, over hosts as well."""
+        ...
+
+    @property
+    def output(self) -> ExperimentOutput:
+        """What it ends with."""
+        ...
+
+    @property
+    def session(self) -> Options:
+        """The options that every session has."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment(Generic[R]):
+    """What one experiment differs in from all others."""
+
+    name: str
+    """That of its Nox session, and of its module in `common.laboratory`."""
+    about: str
+    """What `--help` begins with."""
+    arguments: type[Arguments]
+    record: type[R]
+    """What each of its launches leaves."""
+    plan: Callable[[Any], pd.DataFrame]
+    """What a scope is going to measure, as it's printed."""
+    launches: Callable[[Any, int], Iterable[Planned[R]]]
+    """The launches of a scope's round by its number, from 1."""
+    observe: Callable[[str, R], Iterable[Observation | Missing]]
+    """The rows of a record, by the stem of its file, whatever became of the launch."""
+    show: Callable[[Sequence[R], pd.DataFrame], Display]
+    """How the observations of these records are shown."""
+
+
+def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
+    """What these options ask for. Raises UserError for a value that can't be meant."""
+    config = (tyro.conf.EnumChoicesFromValues,)
+    return tyro.cli(experiment.arguments, description=experiment.about, args=list(options), config=config)
+
+
+def run(experiment: Experiment[Any]) -> None:
+    """Run what the command line asks for. Raises UserError for what a user can mend."""
+    arguments, module = parse(experiment, submission.own_words(sys.argv[1:])), f"common.laboratory.{experiment.name}"
+    console, scope, selection, output = console_for(160), arguments.scope, arguments.selection, arguments.output
+    if output.again:
+        sys.exit(conclude(console, experiment, output.again, output.out))
+    if selection.submit:
+        submission.submit(console, experiment.name, module, arguments)
+        return
+    hosts = None
+    if isinstance(selection, Selection):
+        hosts, spread = placement.find(console, module, selection, scope.ranks, output.plan)
+        scope = dataclasses.replace(scope, spread=spread)
+    if output.plan:
+        _print(console, experiment.plan(scope))
+        return
+    ensure_writable(output.out)
+    if not isinstance(selection, Selection):
+        hosts = placement.on_one_host(console, selection)
+    is_here = not isinstance(selection, Selection) or selection.is_here
+    identity = repr(scope) + ("" if is_here else f"\n{selection}") + placement.kind_of(hosts)
+    job = slurm.job() if selection.slurm else None
+    with begin(console, experiment.name, arguments, identity, job=job) as session:
+        stages = rounds_of(scope.rounds, session.order_seed, partial(experiment.launches, scope))
+        make = partial(run_planned, allocation=hosts or HERE)
+        session.run(Schedule[Any, Any](stages), make, partial(read_record, kind=experiment.record))
+    sys.exit(conclude(console, experiment, session.folder, output.out))
+
+
+def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: Path) -> int:
+    """Observe the records of a session, print and keep what they tell, and write the report; returns the exit status.
+
+    Raises UserError where the folder has no record of this experiment.
+    """
+    records = read_presented(folder, experiment.record)
+    if not records:
+        raise UserError(f"{folder} holds no records of {experiment.name}: measure some first, or name another folder.")
+    found = observed_of(experiment, records)
+    found.write(folder)
+    for each in display.tables(found):
+        _print(console, pd.DataFrame(each.rows, columns=each.columns), each.title)
+    for sentence in [display.answer(found), *found.display.sentences]:
+        console.print(sentence, markup=False, highlight=False)
+    failed = counted(console, records.values())
+    return report("reports.experiment", folder, out) or failed
+
+
+def observed_of(experiment: Experiment[R], records: Mapping[str, R]) -> Observed:
+    """What the records of an experiment tell, by their files' stems."""
+    rows = [row for launch, record in records.items() for row in experiment.observe(launch, record)]
+    observed, missing = table.tables(rows)
+    return Observed(observed, missing, experiment.show([*records.values()], observed))
+
+
+def _print(console: Console, rows: pd.DataFrame, title: str | None = None) -> None:
+    """Print a table of words, numbers flush right."""
+    printed = Table(title=title, title_justify="left")
+    for name in rows.columns:
+        printed.add_column(str(name))
+    for row in rows.itertuples(index=False):
+        printed.add_row(*map(str, row))
+    console.print(printed)

@@ -1,0 +1,170 @@
+"""Make a PDF and an HTML page from what an experiment observed: `python -m reports.experiment --results FOLDER`."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import tyro
+
+from common.errors import exit_with_one_line
+from common.files import ensure_writable, write_atomically
+from common.observations import answers, display
+from common.observations.display import Observed, Table
+from common.records.collectives import CollectivesRecord
+from common.records.header import Header
+from common.records.matrix_products import MatrixRecord
+from common.records.presentation import read_presented
+from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.paired import MARGIN
+from reports import blocks
+from reports.blocks import DAGGER, DASH, Block, Drawings
+from reports.charts import style
+from reports.charts.curves import curves, in_words
+from reports.charts.style import Style
+from reports.render import shell
+from reports.tables.results import Origin, origin_of
+from reports.words import algorithms, machine
+
+_KINDS = {"collectives": CollectivesRecord, "matrix products": MatrixRecord}
+"""By the names of their kinds the records of experiments."""
+
+_MOST_PLACES = 5
+"""Of the first page's table, which is as wide as a page."""
+
+_NARROW = 25
+"""Characters of a cell up to which its column takes what it needs."""
+
+_MARKS = {answers.EQUIVALENT: " =", answers.UNDECIDED: " ?"}
+
+
+def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figures are drawn."""
+    shown = found.display
+    looks = style.styles({each.name: each.colors for each in shown.series})
+    figures = _figures(found, looks)
+    parts = [blocks.headline(display.answer(found))]
+    parts += [blocks.items(shown.sentences)] if shown.sentences else []
+    parts += [] if shown.bases else _leaders(found, looks)
+    parts += [*figures[:1], blocks.contents()]
+    parts += [blocks.heading("Curves"), *figures[1:]] if figures[1:] else []
+    parts += algorithms.section({each.name for each in shown.series if each.name in {*found.observed["series"]}})
+    subject = None
+    for of_subject, world, table in display.value_tables(found):
+        if of_subject != subject:
+            parts.append(blocks.heading(blocks.capitalized(of_subject or "Every number")))
+        subject = of_subject
+        parts += [blocks.heading(blocks.capitalized(world), level=2)] if world else []
+        parts.append(_table(table))
+    for table in [*display.growth_tables(found), *display.missing_table(found), *shown.tables]:
+        parts += [blocks.heading(table.title), _table(table)]
+    parts += [blocks.heading("How to read these numbers"), blocks.items([*shown.method, *_METHOD])]
+    told = machine.facts(machine.ended_ok(records)) | machine.to_repeat(origin, records)
+    parts += [blocks.heading("Machine, versions and settings"), machine.table(told)]
+    return shell.compose(shown.title, [record.started_at for record in records], parts)
+
+
+_METHOD = [
+    "Every launch is of fresh processes, and counts by the median over its calls, after a warm-up. A round has every "
+    "contender once, in shuffled order.",
+    "A number is the median over n launches, from six on with an interval by order statistics that covers the true "
+    "median in at least 95 % of experiments. Who is faster is said by paired t tests within rounds, held down over all "
+    "that are compared at one place (Holm); two intervals decide nothing.",
+]
+
+
+def _table(table: Table) -> Block:
+    """A table of an experiment: words flush left."""
+    cells = [[row[index] for row in table.rows] for index in range(len(table.columns))]
+    is_word = [index for index, own in enumerate(cells) if index == 0 or any(cell[:1].isalpha() for cell in own)]
+    longest = [max(map(len, own), default=0) for own in cells]
+    wide = {index: 1 + length // 20 for index, length in enumerate(longest) if length > _NARROW}
+    notes = [*table.notes, *blocks.oversubscribed_note(DAGGER in row[0] for row in table.rows)]
+    notes += [f"{DASH} not known, or not defined for it."] if any(DASH in row for row in table.rows) else []
+    return blocks.table(table.columns, table.rows, notes, left=(*{*is_word, *wide},), wide=wide)
+
+
+def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
+    """A figure for each subject and world that has an x above zero."""
+    shown, fits = found.display, {}
+    if shown.growth == "lines":
+        fits = answers.lines(found.compared)
+    figures = []
+    for (subject, world), own in found.compared.groupby(["subject", "world"], sort=False):
+        if not own["x"].max() > 0:
+            continue
+        counts = own.groupby(["series", "x"]).size()
+        lines = {series: each for (*place, series), each in fits.items() if place == [subject, world]}
+        what = ", ".join(filter(None, [str(subject), str(world)]))
+        said = [f"{what}: " * bool(what) + f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
+        said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
+        said += ["Dotted: the fitted lines."] if lines else []
+        names = blocks.some(sorted({*own["series"]}))
+        alt = (
+            f"{blocks.capitalized(shown.compared.label)} over {shown.x.label}, {what or 'everywhere'}: a line for each "
+            f"of {names}. The tables after it have all numbers."
+        )
+        draw = partial(curves, shown, own, lines, looks)
+        figures.append(blocks.figure("curves", draw, blocks.capitalized(" ".join(said)), alt))
+    return figures
+
+
+def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
+    """The series in front by subject, world and x, in its color, with its median and how sure that is."""
+    if found.compared.empty:
+        return []
+    shown, medians = found.display, answers.medians(found.compared)
+    leaders = answers.leaders(medians, answers.everyone(found.compared))
+    leaders = leaders.merge(medians[[*answers.PLACE, "series", "median", "oversubscribed"]])
+    places = sorted(leaders["x"].unique())
+    if len(places) > _MOST_PLACES:
+        places = [places[round(each * (len(places) - 1) / (_MOST_PLACES - 1))] for each in range(_MOST_PLACES)]
+    rows: list[list[str]] = []
+    tints: dict[tuple[int, int], str] = {}
+    for (subject, world), own in leaders.groupby(["subject", "world"], sort=False):
+        by_place = {row["x"]: row for row in own.to_dict("records")}
+        cells = [str(subject), str(world)]
+        for place in places:
+            if (row := by_place.get(place)) is None:
+                cells.append(DASH)
+                continue
+            if row["verdict"] in (answers.FASTEST, answers.EQUIVALENT):
+                tints[len(rows), len(cells)] = looks[row["series"]].color
+            name = f"{row['series']}{DAGGER * row['oversubscribed']}{_MARKS.get(row['verdict'], '')}"
+            cells.append(f"{name}\n{blocks.number(shown.compared.factor * row['median'])}")
+        rows.append(cells)
+    columns = ["", "in", *[f"{in_words(shown, place)}{'B' * (shown.x.name == 'bytes')}" for place in places]]
+    counts = [n for n in leaders["n"] if n]
+    note = (
+        f"The {shown.contender} in front, and its median, {shown.compared.label}. On its color: shown to be faster "
+        f"than all others, or equivalent (=) to some within {100 * MARGIN:g} %. ?: can't be told from another. Without "
+        f"a mark on white: not tested, for fewer than {FEWEST_LAUNCHES} rounds or nobody beside it."
+    )
+    notes = [note + (f" n = {blocks.span(counts)} rounds." if counts else "")]
+    notes += blocks.oversubscribed_note(leaders["oversubscribed"])
+    wide = {0: 2, 1: 3} | dict.fromkeys(range(2, len(columns)), 3)
+    return [blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)]
+
+
+def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) -> None:
+    """Make a typeset PDF of what an experiment observed, and beside it an HTML page.
+
+    Args:
+        results: Folder of the session, with its records (*.json) and its observations.
+        out: The PDF to write; a name that ends in .svg gets the first figure alone.
+    """
+    found = display.read(results)
+    records = read_presented(results, _KINDS[found.display.payload])
+    origin = origin_of(results, (results / f"{name}.json" for name in records))
+    content, drawings = compose(found, [*records.values()], origin)
+    if out.suffix == ".svg" and drawings:
+        ensure_writable(out)
+        write_atomically(out, next(iter(drawings.values()))())
+        print(f"{out}: the first figure")
+        return
+    shell.ensure_ready(out)
+    shell.write(out, [record.started_at for record in records.values()], content, drawings)
+    print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
+
+
+if __name__ == "__main__":
+    exit_with_one_line(partial(tyro.cli, write_report, description=__doc__))

@@ -1,0 +1,240 @@
+"""common/observations/answers.py: numbers that were worked out by hand from made-up observations."""
+
+import math
+
+import pytest
+
+from common.observations.answers import beside_base, everyone, exponents, leaders, lines, medians, pays_from, shares
+from common.observations.table import Observation, tables
+
+TIMES = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0]
+
+
+def observed(times, x=64.0, **changes):
+    """Rows of these times by series, a round each."""
+    return [
+        Observation(
+            **{"series": series, "x": x, "round": place, "launch": f"{series}-{place}", "measure": "seconds"} | changes,
+            value=value,
+        )
+        for series, own in times.items()
+        for place, value in enumerate(own, start=1)
+    ]
+
+
+def table(*rows):
+    return tables([each for own in rows for each in own])[0]
+
+
+def growing(launches, factor=1.0, power=3.0, sizes=(64, 128, 256), **changes):
+    """Rows of a series whose time grows by this power of the size."""
+    return [
+        row
+        for size in sizes
+        for row in observed(
+            {"alone": [factor * size**power * (1 + 0.01 * n) for n in range(launches)]}, x=size, **changes
+        )
+    ]
+
+
+# Medians
+
+
+def test_a_row_is_the_median_over_the_launches_with_its_interval():
+    [row] = medians(table(observed({"fast": [5.0, 1.0, 3.0, 2.0, 6.0, 4.0]}))).to_dict("records")
+    assert [row[name] for name in ("n", "median", "low", "high")] == [6, 3.5, 1.0, 6.0]
+    [few] = medians(table(observed({"fast": [5.0, 1.0, 3.0]}))).to_dict("records")
+    assert (few["n"], few["median"]) == (3, 3.0)
+    assert math.isnan(few["low"])
+
+
+def test_what_differs_in_anything_but_the_launch_is_a_row_of_its_own():
+    alike = observed({"fast": [1.0, 2.0]})
+    others = [{"x": 8.0}, {"subject": "broadcast"}, {"world": "4 ranks"}, {"measure": "bytes"}, {"part": "product"}]
+    found = medians(table(alike, *(observed({"fast": [9.0]}, **each) for each in others), observed({"slow": [9.0]})))
+    assert found["median"].tolist() == [1.5] + [9.0] * 6
+
+
+def test_more_threads_than_cores_in_any_launch_are_told():
+    [row] = medians(table(observed({"fast": [1.0]}), observed({"fast": [1.0]}, oversubscribed=True))).to_dict("records")
+    assert row["oversubscribed"]
+
+
+def test_shares_are_means_over_launches_so_that_they_add_up():
+    parts = {"scatter": [0.1, 0.5], "product": [0.9, 0.5]}
+    rows = [observed({"rows": own}, part=part, measure="share") for part, own in parts.items()]
+    found = shares(table(*rows, observed({"rows": [1.0, 1.0]})))
+    assert dict(zip(found["part"], found["share"], strict=True)) == pytest.approx({"scatter": 0.3, "product": 0.7})
+
+
+# Beside a base
+
+
+def of_base(times, base=TIMES, x=64.0):
+    found = beside_base(table(observed({"alone": base} | times, x=x)), dict.fromkeys(times, "alone"))
+    return found.to_dict("records")
+
+
+def test_launches_are_paired_within_their_rounds_however_long_a_round_took():
+    drift = [2.0**place for place in range(6)]
+    [row] = of_base({"shared": [2 * each for each in drift]}, base=drift)
+    assert (row["n"], row["ratio"], row["verdict"]) == (6, pytest.approx(0.5), "slower")
+    rows = [*observed({"alone": [1.0, 2.0, 3.0]}), *observed({"shared": [9.0, 1.0, 1.5, 7.0]})[1:]]
+    [row] = beside_base(table(rows), {"shared": "alone"}).to_dict("records")
+    assert (row["n"], row["ratio"], row["base_median"]) == (2, pytest.approx(2.0), 2.0)
+    assert row["verdict"] == "too few rounds"
+
+
+def test_more_series_beside_one_another_make_an_interval_wider_and_other_places_do_not():
+    times = [each / (1.4 + 0.1 * (place % 3)) for place, each in enumerate(TIMES)]
+    [alone] = of_base({"shared": times})
+    beside = of_base({"shared": times, "b": times, "c": times})[0]
+    assert beside["low"] < alone["low"]
+    elsewhere = table(observed({"alone": TIMES, "shared": times}), observed({"alone": TIMES, "shared": times}, x=8.0))
+    assert beside_base(elsewhere, {"shared": "alone"})["low"].tolist() == [alone["low"], alone["low"]]
+
+
+def test_what_has_no_base_or_shares_no_round_with_it_is_not_judged():
+    assert beside_base(table(observed({"shared": TIMES})), {"shared": "alone"}).empty
+    apart = [*observed({"alone": [1.0]}), *observed({"shared": [1.0, 2.0]})[1:]]
+    assert beside_base(table(apart), {"shared": "alone"}).empty
+
+
+def paying(ratios, launches=6):
+    """From where on a series pays whose ratios to its base these are, by size."""
+    rows = []
+    for size, ratio in ratios.items():
+        noise = [1 + 0.001 * (place % 3) for place in range(launches)]
+        rows += observed(
+            {"alone": TIMES[:launches], "shared": [each / ratio * n for each, n in zip(TIMES, noise, strict=False)]},
+            x=size,
+        )
+    return pays_from(beside_base(table(rows), {"shared": "alone"}))
+
+
+def test_it_pays_from_the_smallest_size_at_and_above_which_the_whole_interval_is_above_one():
+    assert paying({64: 0.5, 128: 1.3, 256: 1.6}) == 128
+    assert paying({64: 1.2, 128: 1.3, 256: 1.6}) == 64
+
+
+def test_a_size_that_pays_below_one_that_does_not_counts_for_nothing():
+    assert paying({64: 2.0, 128: 0.9, 256: 1.6}) == 256
+    assert paying({64: 2.0, 128: 2.0, 256: 0.9}) is None
+
+
+def test_five_rounds_and_a_ratio_whose_interval_reaches_one_are_not_sure():
+    assert paying({64: 2.0}, launches=5) is None
+    [row] = of_base({"shared": [0.9, 1.2, 0.8, 1.0, 0.85, 1.05]})
+    assert row["low"] < 1 < row["ratio"]
+
+
+# Everyone beside everyone
+
+
+def test_one_that_is_faster_in_every_round_is_shown_to_be_so():
+    drift, share = [2.0**place for place in range(6)], [2.0, 2.02, 1.98, 2.01, 1.99, 2.0]
+    slow = [own * times for own, times in zip(drift, share, strict=True)]
+    [found] = everyone(table(observed({"slow": slow, "fast": drift}))).to_dict("records")
+    assert (found["first"], found["second"], found["n"], found["verdict"]) == ("fast", "slow", 6, "faster")
+    assert found["ratio"] == pytest.approx(math.prod(share) ** (1 / 6))
+
+
+def test_a_family_is_all_series_at_one_place():
+    others = [each * (1.3 + 0.2 * (place % 2)) for place, each in enumerate(TIMES)]
+    pair = observed({"fast": TIMES, "slow": others})
+    [alone] = everyone(table(pair)).to_dict("records")
+    elsewhere = [observed({"fast": TIMES, "slow": others}, **each) for each in ({"x": 8.0}, {"world": "4 ranks"})]
+    beside = everyone(table(pair, *elsewhere)).to_dict("records")
+    assert [(row["p"], row["high"]) for row in beside] == [(alone["p"], alone["high"])] * 3
+    three = everyone(table(pair, observed({"third": TIMES[::-1]}))).to_dict("records")
+    same = next(row for row in three if {row["first"], row["second"]} == {"fast", "slow"})
+    assert len(three) == 3
+    assert same["p"] > alone["p"]
+    assert same["high"] - same["low"] > alone["high"] - alone["low"]
+
+
+def test_nobody_is_compared_alone_or_with_more_threads_than_cores():
+    assert everyone(table(observed({"fast": TIMES}))).empty
+    assert everyone(table(observed({"fast": TIMES}), observed({"slow": TIMES}, oversubscribed=True))).empty
+
+
+# Who is in front
+
+
+def leading(*rows):
+    found = table(*rows)
+    [row] = leaders(medians(found), everyone(found)).to_dict("records")
+    return row["series"], row["verdict"], row["rivals"], row["n"]
+
+
+def test_who_wins_every_pair_is_the_fastest():
+    slow = [2 * each for each in TIMES]
+    assert leading(observed({"slow": slow, "fast": TIMES})) == ("fast", "fastest", [], 6)
+
+
+def test_who_is_within_the_margin_is_equivalent_and_who_cannot_be_told_keeps_one_from_being_the_fastest():
+    near = [1.001 * each for each in TIMES]
+    assert leading(observed({"near": near, "fast": TIMES})) == ("fast", "equivalent", ["near"], 6)
+    uneven = [each * (3 if place % 2 else 1) for place, each in enumerate(TIMES)]
+    series, verdict, rivals, _ = leading(observed({"one": uneven, "other": uneven[::-1]}))
+    assert verdict == "can't tell"
+    assert {series, *rivals} == {"one", "other"}
+
+
+def test_a_series_that_another_one_beats_in_their_rounds_is_not_called_the_fastest():
+    rows = []
+    for start, (fast, slow) in enumerate((("amber", "teal"), ("teal", "cobalt"), ("cobalt", "amber"))):
+        for name, factor in ((fast, 1.0), (slow, 3.0)):
+            rows += [
+                Observation(series=name, round=6 * start + n, launch=f"{n}", measure="seconds", value=factor * time)
+                for n, time in enumerate(TIMES)
+            ]
+    assert leading(rows)[1] == "can't tell"
+
+
+def test_fewer_than_six_shared_rounds_rank_nobody():
+    assert leading(observed({"slow": [2.0] * 5, "fast": [1.0] * 5})) == ("fast", "not ranked", [], 5)
+    assert leading(observed({"fast": TIMES})) == ("fast", "not ranked", [], 0)
+
+
+def test_a_series_with_more_threads_than_cores_leads_only_alone():
+    many = observed({"many": [each / 2 for each in TIMES]}, oversubscribed=True)
+    assert leading(observed({"fast": TIMES}), many)[0] == "fast"
+    assert leading(many)[0] == "many"
+
+
+# How it grows
+
+
+def test_the_exponent_is_the_slope_of_the_logarithms_with_an_interval_from_six_launches():
+    found = exponents(table(growing(6)))["", "", "alone"]
+    assert [found.value, found.low, found.high] == pytest.approx([3.0] * 3)
+    found = exponents(table(growing(5)))["", "", "alone"]
+    assert (found.value, found.low) == (pytest.approx(3.0), None)
+    assert exponents(table(growing(6, sizes=(64,)))) == {}
+
+
+def test_each_series_has_lines_of_its_own_through_the_launches_that_measured_every_size():
+    def of(latency, rounds, sizes=(1000, 2000, 4000), series="fast"):
+        return [
+            Observation(series=series, x=size, round=n, launch="", measure="seconds", value=latency + size / 1e6)
+            for n in rounds
+            for size in sizes
+        ]
+
+    # The second launch ended early: its times are at the sizes that it came to, and in no fit.
+    found = lines(table(of(1.0, (1, 3)), of(9.0, (2,), sizes=(1000,)), of(5.0, (1,), series="slow")))
+    assert {key[2]: each.launches for key, each in found.items()} == {"fast": 2, "slow": 1}
+    for series, latency in (("fast", 1.0), ("slow", 5.0)):
+        [piece] = found["", "", series].pieces
+        assert piece.latency_seconds.value == pytest.approx(latency)
+        assert piece.bytes_per_second.value == pytest.approx(1e6)
+
+
+def test_there_are_no_lines_without_three_sizes_and_a_launch_that_measured_them_all():
+    assert lines(table(growing(6, sizes=(8, 16)))) == {}
+    apart = [
+        Observation(series="fast", x=size, round=n, launch="", measure="seconds", value=1.0)
+        for n, size in enumerate((8, 16, 32))
+    ]
+    assert lines(table(apart)) == {}
