@@ -139,7 +139,8 @@ def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_pat
     for row in (again, own):
         assert dict(row.verdicts) == {"follows": 1}
         assert row.steps_again.median == 10
-        assert 0 < row.goodput.median < 1
+        # Of one round: on a loaded machine the undisturbed launch may take longer.
+        assert row.goodput.median > 0
         [launch] = row.launches
         account = read_record(recovery_path(folder / f"{launch.launch}.json"), Recovery)
         assert account.injected_process in {moment.process for moment in account.moments if moment.rank == 1}
