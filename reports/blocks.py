@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from common.observations.numbers import DAGGER, DASH, MINUS, fixed, number
+from common.observations.numbers import DAGGER, DASH, MINUS, fixed, interval, number, ratio
 from common.statistics.intervals import FEWEST_LAUNCHES, Interval
 
 Block = dict[str, object]
@@ -159,19 +159,9 @@ def who(rows: pd.DataFrame) -> str:
     return some([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
 
 
-def ratio(value: float) -> str:
-    """Two digits after the point."""
-    return DASH if math.isnan(value) else f"{value:.2f}"
-
-
 def milliseconds(seconds: float, digits: int | None = None) -> str:
     """Seconds as milliseconds, three or four significant digits or so many after the point, without the unit."""
     return number(1000 * seconds) if digits is None else fixed(1000 * seconds, digits)
-
-
-def interval(low: float, high: float, write: Callable[[float], str] = ratio) -> str:
-    """The ends of an interval, such as `1.92 to 2.08`, or a dash where they are NaN."""
-    return DASH if math.isnan(low) else f"{write(low)} to {write(high)}"
 
 
 def with_interval(value: float, low: float, high: float, write: Callable[[float], str] = ratio) -> str:

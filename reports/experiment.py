@@ -10,6 +10,7 @@ from common.errors import exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.observations import answers, display
 from common.observations.display import Observed, Table
+from common.observations.table import PLACE
 from common.records.collectives import CollectivesRecord
 from common.records.header import Header
 from common.records.matrix_products import MatrixRecord
@@ -25,7 +26,7 @@ from reports.render import shell
 from reports.tables.results import Origin, origin_of
 from reports.words import algorithms, machine
 
-_KINDS = {"collectives": CollectivesRecord, "matrix products": MatrixRecord}
+_KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, MatrixRecord)}
 """By the names of their kinds the records of experiments."""
 
 _MOST_PLACES = 5
@@ -58,7 +59,10 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
     for table in [*display.growth_tables(found), *display.missing_table(found), *shown.tables]:
         parts += [blocks.heading(table.title), _table(table)]
     parts += [blocks.heading("How to read these numbers"), blocks.items([*shown.method, *_METHOD])]
-    told = machine.facts(machine.ended_ok(records)) | machine.to_repeat(origin, records)
+    ok = machine.ended_ok(records)
+    names = sorted({record.host.name for record in ok if record.host.name})
+    pooled = {"machines, pooled": ", ".join(names)} if len(names) > 1 else {}
+    told = machine.facts(ok) | pooled | machine.to_repeat(origin, records)
     parts += [blocks.heading("Machine, versions and settings"), machine.table(told)]
     return shell.compose(shown.title, [record.started_at for record in records], parts)
 
@@ -74,33 +78,28 @@ _METHOD = [
 
 def _table(table: Table) -> Block:
     """A table of an experiment: words flush left."""
-    cells = [[row[index] for row in table.rows] for index in range(len(table.columns))]
-    is_word = [index for index, own in enumerate(cells) if index == 0 or any(cell[:1].isalpha() for cell in own)]
-    longest = [max(map(len, own), default=0) for own in cells]
-    wide = {index: 1 + length // 20 for index, length in enumerate(longest) if length > _NARROW}
+    longest = [max((len(row[place]) for row in table.rows), default=0) for place in range(len(table.columns))]
+    wide = {place: 1 + length // 20 for place, length in enumerate(longest) if length > _NARROW}
     notes = [*table.notes, *blocks.oversubscribed_note(DAGGER in row[0] for row in table.rows)]
     notes += [f"{DASH} not known, or not defined for it."] if any(DASH in row for row in table.rows) else []
-    return blocks.table(table.columns, table.rows, notes, left=(*{*is_word, *wide},), wide=wide)
+    return blocks.table(table.columns, table.rows, notes, left=(*{*table.of_words, *wide},), wide=wide)
 
 
 def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
     """A figure for each subject and world that has an x above zero."""
-    shown, fits = found.display, {}
-    if shown.growth == "lines":
-        fits = answers.lines(found.compared)
-    figures = []
+    shown, figures = found.display, []
     for (subject, world), own in found.compared.groupby(["subject", "world"], sort=False):
         if not own["x"].max() > 0:
             continue
         counts = own.groupby(["series", "x"]).size()
-        lines = {series: each for (*place, series), each in fits.items() if place == [subject, world]}
+        lines = {series: each for (*place, series), each in found.lines.items() if place == [subject, world]}
         what = ", ".join(filter(None, [str(subject), str(world)]))
         said = [f"{what}: " * bool(what) + f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
         said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
         said += ["Dotted: the fitted lines."] if lines else []
         names = blocks.some(sorted({*own["series"]}))
         alt = (
-            f"{blocks.capitalized(shown.compared.label)} over {shown.x.label}, {what or 'everywhere'}: a line for each "
+            f"{blocks.capitalized(shown.compared.label)} over {shown.x}, {what or 'everywhere'}: a line for each "
             f"of {names}. The tables after it have all numbers."
         )
         draw = partial(curves, shown, own, lines, looks)
@@ -112,9 +111,8 @@ def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
     """The series in front by subject, world and x, in its color, with its median and how sure that is."""
     if found.compared.empty:
         return []
-    shown, medians = found.display, answers.medians(found.compared)
-    leaders = answers.leaders(medians, answers.everyone(found.compared))
-    leaders = leaders.merge(medians[[*answers.PLACE, "series", "median", "oversubscribed"]])
+    shown = found.display
+    leaders = found.leaders.merge(found.medians[[*PLACE, "series", "median", "oversubscribed"]])
     places = sorted(leaders["x"].unique())
     if len(places) > _MOST_PLACES:
         places = [places[round(each * (len(places) - 1) / (_MOST_PLACES - 1))] for each in range(_MOST_PLACES)]
@@ -132,7 +130,7 @@ def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
             name = f"{row['series']}{DAGGER * row['oversubscribed']}{_MARKS.get(row['verdict'], '')}"
             cells.append(f"{name}\n{blocks.number(shown.compared.factor * row['median'])}")
         rows.append(cells)
-    columns = ["", "in", *[f"{in_words(shown, place)}{'B' * (shown.x.name == 'bytes')}" for place in places]]
+    columns = ["of", "in", *[f"{in_words(shown, place)}{'B' * shown.x_is_bytes}" for place in places]]
     counts = [n for n in leaders["n"] if n]
     note = (
         f"The {shown.contender} in front, and its median, {shown.compared.label}. On its color: shown to be faster "

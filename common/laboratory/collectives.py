@@ -252,11 +252,12 @@ def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Displa
     for record in sorted(records, key=lambda record: record.library):
         by_library.setdefault(record.library, []).append(record)
     return Display(
-        payload="collectives",
+        payload=str(CollectivesRecord.__struct_config__.tag),
         title="Collectives of distributed training, measured one by one",
         contender="library",
-        x=Measure(name="bytes", label="size, B"),
-        series=[Series(name=name, title=own[0].title, colors=own[0].colors) for name, own in by_library.items()],
+        x="size, B",
+        x_is_bytes=True,
+        series=[Series(name=name, colors=own[0].colors) for name, own in by_library.items()],
         measures=[
             Measure(name="seconds", label="time, \N{MICRO SIGN}s", factor=1e6),
             Measure(name="algorithm_bytes_per_second", label="algbw, MB/s", factor=1e-6),
@@ -270,7 +271,7 @@ def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Displa
         ],
         growth="lines",
         sentences=_cost_of_timing(by_library, observed),
-        method=_METHOD,
+        method=[_calls(records), *_METHOD],
         tables=[_algorithms(by_library), _libraries(by_library)],
     )
 
@@ -279,13 +280,24 @@ _METHOD = [
     "A call's time runs from when the last rank begins it until the last rank has its result. The ranks meet at a "
     "barrier before each call; arrival is by how much the last one begins after the first, and is no part of the time. "
     "Calls one right after the other have no barrier between them, and their time is the mean over the loop. Between "
-    "hosts each clock is set right by its host's measured offset. Results are compared with NumPy's.",
+    "hosts each clock is set right by its host's measured offset.",
     "Sizes, algorithm bandwidth (size over time) and bus bandwidth (that times a factor of the collective and the "
     "ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes.",
     "Sent is what the interfaces of the launch's own network counted over calls after the timed ones, with headers, "
     "over the number of ranks; over several hosts what went from host to host. What ranks hand over in shared memory "
     "isn't sent. CPU time is that of all ranks' processes together.",
 ]
+
+
+def _calls(records: Sequence[CollectivesRecord]) -> str:
+    """How many calls were timed, and in how many launches their results were compared."""
+    sweeps = [record.sweep for record in records if record.status == "ok"]
+    timed = dict.fromkeys(f"{sweep.iterations} after {sweep.warmup_iterations}" for sweep in sweeps)
+    checked = sum(sweep.check for sweep in sweeps)
+    return (
+        f"Calls timed at each size: {', '.join(timed) or 'none'}. Every result was compared with NumPy's in {checked} "
+        f"of {len(sweeps)} launches."
+    )
 
 
 def _cost_of_timing(by_library: dict[str, list[CollectivesRecord]], observed: pd.DataFrame) -> list[str]:

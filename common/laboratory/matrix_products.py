@@ -191,10 +191,10 @@ def show(records: Sequence[MatrixRecord], observed: pd.DataFrame) -> Display:
         for name in [_series_of(record)]
     }
     display = Display(
-        payload="matrix products",
+        payload=str(MatrixRecord.__struct_config__.tag),
         title="C = A B over workers: from which size it pays",
         contender="way",
-        x=Measure(name="number", label="rows and columns"),
+        x="rows and columns",
         series=[*series.values()],
         measures=[Measure(name="seconds", label="ms", factor=1e3)],
         growth="exponents",

@@ -1,9 +1,10 @@
 """How an experiment's observations are shown, and what only it can say of them: kept beside them in its folder."""
 
-import math
+import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -12,11 +13,12 @@ import pandas as pd
 from common.errors import UserError
 from common.files import write_atomically
 from common.observations import answers
-from common.observations.numbers import DAGGER, DASH, number
-from common.observations.table import whole
+from common.observations.numbers import DAGGER, DASH, interval, number
+from common.observations.table import Missing, Observation, whole
 from common.records import manifest
 from common.records.files import read_record, write_record
 from common.records.header import Part, Versioned
+from common.statistics.fit import Estimate, Fit
 
 OBSERVED, MISSING, DISPLAY = "observations.csv", "missing.csv", "display"
 """Their files in a session's folder; the last has no suffix, since `*.json` are records."""
@@ -26,8 +28,6 @@ class Series(Part, frozen=True, kw_only=True):
     """One contender."""
 
     name: str
-    title: str = ""
-    """In prose; empty: its name."""
     colors: list[str] = []
     """What its family is drawn in, from dark to light."""
     base: str = ""
@@ -55,6 +55,12 @@ class Table(Part, frozen=True, kw_only=True):
     rows: list[list[str]]
     notes: list[str] = []
 
+    @property
+    def of_words(self) -> list[int]:
+        """The places of the columns that are set flush left: the first one, and those that have words."""
+        cells = [[row[place] for row in self.rows] for place in range(len(self.columns))]
+        return [place for place, own in enumerate(cells) if place == 0 or any(cell[:1].isalpha() for cell in own)]
+
 
 class Display(Versioned, frozen=True, kw_only=True):
     """All that a report says of an experiment and that isn't a number."""
@@ -66,8 +72,10 @@ class Display(Versioned, frozen=True, kw_only=True):
     """The one sentence that answers its question; empty: who is in front."""
     contender: str
     """What is compared, in a word: a library, a way."""
-    x: Measure
-    """What is varied; its name is the unit in which places are written: `bytes` or a plain number."""
+    x: str
+    """What is varied, with its unit."""
+    x_is_bytes: bool = False
+    """Whether that are bytes, which stand at ticks in units of 1024."""
     series: list[Series]
     """In the order in which they are shown."""
     measures: list[Measure]
@@ -98,10 +106,25 @@ class Observed:
     missing: pd.DataFrame
     display: Display
 
-    @property
+    @cached_property
     def compared(self) -> pd.DataFrame:
         """The rows of what contenders are compared by."""
         return whole(self.observed, self.display.compared.name)
+
+    @cached_property
+    def medians(self) -> pd.DataFrame:
+        """Those of `compared`."""
+        return answers.medians(self.compared)
+
+    @cached_property
+    def leaders(self) -> pd.DataFrame:
+        """Who is in front at each place."""
+        return answers.leaders(self.medians, answers.everyone(self.compared))
+
+    @cached_property
+    def lines(self) -> dict[tuple[str, str, str], Fit]:
+        """Latency and bandwidth by subject, world and series; none where an experiment has exponents."""
+        return answers.lines(self.compared) if self.display.growth == "lines" else {}
 
     def write(self, folder: Path) -> None:
         """Keep it in the session's folder, and note that. Raises UserError where the folder can't be written to."""
@@ -116,63 +139,69 @@ def read(folder: Path) -> Observed:
     if not (folder / DISPLAY).exists():
         raise UserError(f"{folder} holds no observations: give it to its own session, as `-- --again {folder}`.")
     try:
-        words = dict.fromkeys(("subject", "world", "series", "launch", "measure", "part", "reason", "status"), str)
-        found = [
-            pd.read_csv(folder / name, dtype=words, keep_default_na=False, na_values={"x": [""], "value": [""]})
-            for name in (OBSERVED, MISSING)
-        ]
-    except (OSError, ValueError) as error:
-        raise UserError(f"{folder} can't be read ({error}): give it to its own session with --again.") from error
-    return Observed(*found, read_record(folder / DISPLAY, Display))
+        observed, missing = _read_table(folder / OBSERVED, Observation), _read_table(folder / MISSING, Missing)
+        return Observed(observed, missing, read_record(folder / DISPLAY, Display))
+    except (OSError, ValueError, UserError) as error:
+        raise UserError(
+            f"The observations in {folder} can't be read ({error}): give the folder to its own session with --again."
+        ) from error
 
 
-def place_in_words(display: Display, x: float) -> str:
+def _read_table(path: Path, kind: type[Observation | Missing]) -> pd.DataFrame:
+    """The rows of this kind. Raises OSError or ValueError where they can't be read."""
+    of_words = {each.name: str for each in dataclasses.fields(kind) if each.type is str}
+    # Words are as they are, even one such as "NA"; an x that isn't known is empty.
+    found = pd.read_csv(path, dtype=of_words, keep_default_na=False, na_values={"x": [""]})
+    if [*found.columns] != [each.name for each in dataclasses.fields(kind)]:
+        raise ValueError(f"{path.name} has other columns")
+    return found
+
+
+def x_in_words(x: float) -> str:
     """An x as it stands in a table."""
-    return f"{round(x):,}" if float(x).is_integer() else number(x)
+    return f"{x:,.0f}" if float(x).is_integer() else number(x)
 
 
 def growth_tables(found: Observed) -> list[Table]:
     """How each series grows with x, from the launches that measured all of it; none where nothing can be fitted."""
-    chosen = {each.name for each in found.display.series if each.growth}
-    compared = found.compared[found.compared["series"].isin(chosen)]
-    factor, unit = found.display.compared.factor, found.display.compared.label.rpartition(", ")[2]
-    if found.display.growth == "exponents":
-        columns = [found.display.contender, "grows as x to the power of", "95 % interval"]
-        rows = [
-            [series, f"{each.value:.2f}", DASH if each.low is None else f"{each.low:.2f} to {each.high:.2f}"]
-            for (_, _, series), each in answers.exponents(compared).items()
-        ]
-        return [Table(title="How time grows", columns=columns, rows=rows)] if rows else []
-    columns = [
-        found.display.contender,
-        "of",
-        "in",
-        "from, B",
-        "to, B",
-        f"alpha, {unit}",
-        "beta, MB/s",
-        "n",
-        "largest residual",
+    table = _exponents(found) if found.display.growth == "exponents" else _lines(found)
+    return [table] if table.rows else []
+
+
+def _exponents(found: Observed) -> Table:
+    chosen = [each.name for each in found.display.series if each.growth]
+    fitted = answers.exponents(found.compared[found.compared["series"].isin(chosen)])
+    rows = [
+        [series, f"{each.value:.2f}", DASH if each.low is None else f"{each.low:.2f} to {each.high:.2f}"]
+        for (_, _, series), each in fitted.items()
     ]
-    rows = []
-    for (subject, world, series), each in answers.lines(compared).items():
+    columns = [found.display.contender, "grows as x to the power of", "95 % interval"]
+    return Table(title="How time grows", columns=columns, rows=rows)
+
+
+def _lines(found: Observed) -> Table:
+    compared, rows = found.display.compared, []
+    for (subject, world, series), each in found.lines.items():
         residual = f"{100 * max(map(abs, each.residuals)):.0f} %"
         for piece in each.pieces:
-            estimates = [
-                _with_interval(
-                    factor, piece.latency_seconds.value, piece.latency_seconds.low, piece.latency_seconds.high
-                ),
-                _with_interval(
-                    1e-6, piece.bytes_per_second.value, piece.bytes_per_second.low, piece.bytes_per_second.high
-                ),
-            ]
             ends = [f"{piece.from_bytes:,}", f"{piece.to_bytes:,}"]
-            rows.append([series, subject, world, *ends, *estimates, str(each.launches), residual])
+            alpha, beta = _estimate(compared.factor, piece.latency_seconds), _estimate(1e-6, piece.bytes_per_second)
+            rows.append([series, subject, world, *ends, alpha, beta, str(each.launches), residual])
+    columns = [found.display.contender, "of", "in", "from, B", "to, B", f"alpha, {compared.label.rpartition(', ')[2]}"]
+    columns += ["beta, MB/s", "n", "largest residual"]
     notes = [
         "Time = alpha + size / beta, in one to three pieces: as many as Schwarz's criterion finds. Intervals are of a "
         "bootstrap over whole launches, from six on; the residual is the largest of (fitted - measured) / measured."
     ]
-    return [Table(title="Latency and bandwidth", columns=columns, rows=rows, notes=notes)] if rows else []
+    return Table(title="Latency and bandwidth", columns=columns, rows=rows, notes=notes)
+
+
+def _estimate(factor: float, estimate: Estimate) -> str:
+    """A fitted number and its interval, where it has one."""
+    written = number(factor * estimate.value)
+    if estimate.low is None or estimate.high is None:
+        return written
+    return f"{written} ({interval(factor * estimate.low, factor * estimate.high, number)})"
 
 
 def tables(found: Observed) -> list[Table]:
@@ -185,8 +214,7 @@ def answer(found: Observed) -> str:
     """The experiment's own answer, or who is in front most often, and how often that is shown."""
     if found.display.answer or found.compared.empty:
         return found.display.answer or "No launch measured anything."
-    leaders = answers.leaders(answers.medians(found.compared), answers.everyone(found.compared))
-    tested = leaders[leaders["verdict"] != answers.NOT_RANKED]
+    tested = found.leaders[found.leaders["verdict"] != answers.NOT_RANKED]
     if tested.empty:
         return "No two share rounds enough to say which is faster."
     cases = "1 case" if len(tested) == 1 else f"{len(tested)} cases"
@@ -203,51 +231,50 @@ def answer(found: Observed) -> str:
 
 def value_tables(found: Observed) -> Iterator[tuple[str, str, Table]]:
     """By subject and world all series at each x: the median with its interval, the base's, and all other measures."""
-    display = found.display
-    judged = answers.beside_base(found.compared, display.bases)
-    parts = answers.shares(found.observed)
+    judged, parts = answers.beside_base(found.compared, found.display.bases), answers.shares(found.observed)
     medians = answers.medians(found.observed[found.observed["part"] == ""])
     for (subject, world), here in medians.groupby(["subject", "world"], sort=False):
         of_here = [each[(each["subject"] == subject) & (each["world"] == world)] for each in (judged, parts)]
-        yield str(subject), str(world), _value_table(display, f"{subject}, {world}".strip(", "), here, *of_here)
+        columns, rows = _values(found.display, here, *of_here)
+        title = ", ".join(filter(None, [str(subject), str(world)]))
+        yield str(subject), str(world), Table(title=title, columns=columns, rows=rows)
 
 
-def _value_table(
-    display: Display, title: str, medians: pd.DataFrame, judged: pd.DataFrame, parts: pd.DataFrame
-) -> Table:
-    measured = [each for each in display.measures[1:] if each.name in {*medians["measure"]}]
-    columns = [display.contender, display.x.label, "n", display.compared.label, "95 %"]
+def _values(
+    display: Display, medians: pd.DataFrame, judged: pd.DataFrame, parts: pd.DataFrame
+) -> tuple[list[str], list[list[str]]]:
+    """The columns and the rows of a table of values."""
+    compared, others = display.compared, [each for each in display.measures[1:] if each.name in {*medians["measure"]}]
+    columns = [display.contender, display.x, "n", compared.label, "95 %"]
     columns += ["base", "times as fast", "95 %"] if len(judged) else []
-    columns += [each.label for each in measured] + (["parts, %"] if len(parts) else [])
-    cells = medians.set_index(["series", "x", "measure"])
-    verdicts, rows = judged.set_index(["series", "x"]), []
+    columns += [each.label for each in others] + (["parts, %"] if len(parts) else [])
+    values, verdicts = medians.set_index(["series", "x", "measure"]), judged.set_index(["series", "x"])
+    rows = []
     for each in display.series:
-        own = medians[(medians["series"] == each.name) & (medians["measure"] == display.compared.name)]
-        for row in own.sort_values("x").to_dict("records"):
-            factor, key = display.compared.factor, (each.name, row["x"])
-            line = [each.name + DAGGER * row["oversubscribed"], place_in_words(display, row["x"]), str(row["n"])]
-            line += [number(factor * row["median"]), _interval(factor, row["low"], row["high"])]
+        own = medians.query("series == @each.name and measure == @compared.name").sort_values("x")
+        for row in own.to_dict("records"):
+            key = each.name, row["x"]
+            line = [each.name + DAGGER * row["oversubscribed"], x_in_words(row["x"]), str(row["n"])]
+            line += [number(compared.factor * row["median"]), _interval(compared.factor, row)]
             if len(judged):
-                found = verdicts.loc[key] if key in verdicts.index else None
-                line += (
-                    [DASH, DASH, DASH]
-                    if found is None
-                    else [
-                        number(factor * found["base_median"]),
-                        number(found["ratio"]),
-                        _interval(1, found["low"], found["high"]),
-                    ]
-                )
-            for measure in measured:
-                place = (*key, measure.name)
-                line.append(number(measure.factor * cells.loc[place]["median"]) if place in cells.index else DASH)
+                line += _beside_base(compared.factor, verdicts.loc[key]) if key in verdicts.index else [DASH] * 3
+            for other in others:
+                known = (*key, other.name) in values.index
+                line.append(number(other.factor * values.loc[(*key, other.name), "median"]) if known else DASH)
             if len(parts):
-                own_parts = parts[(parts["series"] == each.name) & (parts["x"] == row["x"])]
-                line.append(
-                    ", ".join(f"{part} {100 * share:.0f}" for part, share in own_parts[["part", "share"]].to_numpy())
-                )
+                here = parts[(parts["series"] == each.name) & (parts["x"] == row["x"])]
+                line.append(", ".join(f"{part.part} {100 * part.share:.0f}" for part in here.itertuples()))
             rows.append(line)
-    return Table(title=title, columns=columns, rows=rows)
+    return columns, rows
+
+
+def _beside_base(factor: float, judged: pd.Series) -> list[str]:
+    """What the base takes, and how many times as fast the series is."""
+    return [number(factor * judged["base_median"]), number(judged["ratio"]), _interval(1, judged)]
+
+
+def _interval(factor: float, row: Mapping[str, float] | pd.Series) -> str:
+    return interval(factor * row["low"], factor * row["high"], number)
 
 
 def missing_table(found: Observed) -> list[Table]:
@@ -256,16 +283,7 @@ def missing_table(found: Observed) -> list[Table]:
     keys = ["series", "subject", "world", "status", "reason"]
     for (series, subject, world, status, reason), own in found.missing.groupby(keys, sort=False):
         places = sorted(own["x"].dropna().unique())
-        ends = " to ".join(dict.fromkeys(f"{x:,.0f}" for x in places[:1] + places[-1:])) or DASH
+        ends = " to ".join(dict.fromkeys(map(x_in_words, places[:1] + places[-1:]))) or DASH
         rows.append([series, subject or "all", world, ends, status, str(own["round"].nunique()), reason])
-    columns = [found.display.contender, "of", "in", found.display.x.label, "status", "launches", "reason"]
+    columns = [found.display.contender, "of", "in", found.display.x, "status", "launches", "reason"]
     return [Table(title="What isn't there", columns=columns, rows=rows)] if rows else []
-
-
-def _interval(factor: float, low: float, high: float) -> str:
-    return DASH if math.isnan(low) else f"{number(factor * low)} to {number(factor * high)}"
-
-
-def _with_interval(factor: float, value: float, low: float | None, high: float | None) -> str:
-    written = number(factor * value)
-    return written if low is None or high is None else f"{written} ({number(factor * low)} to {number(factor * high)})"

@@ -1,6 +1,7 @@
 """How numbers are written in tables, the same on the terminal and in reports."""
 
 import math
+from collections.abc import Callable
 
 DASH = "\N{EN DASH}"
 """Stands where a number doesn't exist."""
@@ -25,3 +26,13 @@ def fixed(value: float, digits: int) -> str:
     """So many digits after the point, with a true minus."""
     # Adding 0 makes a plain zero of one that was rounded from below.
     return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", MINUS)
+
+
+def ratio(value: float) -> str:
+    """Two digits after the point."""
+    return DASH if math.isnan(value) else f"{value:.2f}"
+
+
+def interval(low: float, high: float, write: Callable[[float], str] = ratio) -> str:
+    """The ends of an interval, such as `1.92 to 2.08`, or a dash where they are NaN."""
+    return DASH if math.isnan(low) else f"{write(low)} to {write(high)}"

@@ -123,7 +123,8 @@ def run(experiment: Experiment[Any]) -> None:
         hosts, spread = placement.find(console, module, selection, scope.ranks, output.plan)
         scope = dataclasses.replace(scope, spread=spread)
     if output.plan:
-        _print(console, experiment.plan(scope))
+        plan = experiment.plan(scope)
+        _print(console, display.Table(title="", columns=[*plan.columns], rows=plan.astype(str).to_numpy().tolist()))
         return
     ensure_writable(output.out)
     if not isinstance(selection, Selection):
@@ -149,7 +150,7 @@ def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: P
     found = observed_of(experiment, records)
     found.write(folder)
     for each in display.tables(found):
-        _print(console, pd.DataFrame(each.rows, columns=each.columns), each.title)
+        _print(console, each)
     for sentence in [display.answer(found), *found.display.sentences]:
         console.print(sentence, markup=False, highlight=False)
     failed = counted(console, records.values())
@@ -163,11 +164,11 @@ def observed_of(experiment: Experiment[R], records: Mapping[str, R]) -> Observed
     return Observed(observed, missing, experiment.show([*records.values()], observed))
 
 
-def _print(console: Console, rows: pd.DataFrame, title: str | None = None) -> None:
-    """Print a table of words, numbers flush right."""
-    printed = Table(title=title, title_justify="left")
-    for name in rows.columns:
-        printed.add_column(str(name))
-    for row in rows.itertuples(index=False):
-        printed.add_row(*map(str, row))
+def _print(console: Console, table: display.Table) -> None:
+    """Print a table, numbers flush right."""
+    printed = Table(title=table.title or None, title_justify="left")
+    for place, name in enumerate(table.columns):
+        printed.add_column(name, justify="left" if place in table.of_words else "right")
+    for row in table.rows:
+        printed.add_row(*row)
     console.print(printed)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from common.observations import answers
-from common.observations.display import Display
+from common.observations.display import Display, x_in_words
 from common.observations.numbers import number
 from common.statistics.fit import Fit
 from reports.blocks import DAGGER
@@ -53,17 +53,17 @@ def curves(
         # Of many some are named.
         every = math.ceil(len(sizes) / _MOST_TICKS)
         words = {size: "" if place % every else in_words(display, size) for place, size in enumerate(sizes)}
-        layout.measured_places(axes, words, display.x.label)
+        layout.measured_places(axes, words, display.x)
         return svg.svg(figure)
 
 
 def in_words(display: Display, x: float) -> str:
     """An x as it stands at a tick: bytes in units of 1024 where it's a whole number of them."""
-    if display.x.name == "bytes":
+    if display.x_is_bytes:
         for unit, name in _UNITS:
             if x % unit == 0:
                 return f"{x / unit:.0f}{name}"
-    return f"{x:,.0f}" if float(x).is_integer() else number(x)
+    return x_in_words(x)
 
 
 def _point(display: Display, row: Mapping[str, object], launches: pd.Series, aside: float) -> layout.Point:
@@ -71,7 +71,7 @@ def _point(display: Display, row: Mapping[str, object], launches: pd.Series, asi
     median, low, high = (display.compared.factor * row[name] for name in ("median", "low", "high"))
     about = {
         display.contender: f"{row['series']}{DAGGER * row['oversubscribed']}",
-        display.x.label: in_words(display, row["x"]),
+        display.x: in_words(display, row["x"]),
     }
     interval = "none: too few launches" if math.isnan(low) else f"{number(low)} to {number(high)}"
     return layout.Point(

@@ -57,8 +57,8 @@ async def _run_command(session: asyncssh.SSHServerProcess[bytes]) -> None:
     ended = asyncio.gather(process.wait(), *printing, return_exceptions=True)
     closed = asyncio.ensure_future(session.wait_closed())
     await asyncio.wait({ended, closed}, return_when=asyncio.FIRST_COMPLETED)
-    if ended.done() and process.returncode is not None:
-        session.exit(process.returncode)
+    if ended.done():
+        session.exit(await process.wait())
         await closed
     else:
         process.kill()
