@@ -284,9 +284,8 @@ def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
 @pytest.mark.parametrize("updates", ["asynchronous", pytest.param("synchronous", marks=pytest.mark.grid)])
 def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, tmp_path):
     """The only one, so that training waits until it has come back, however long that takes."""
-    task = task_for(tmp_path, workers=1, steps=1000, seed=0, deadline_seconds=400.0)
+    task = task_for(tmp_path, workers=1, seed=0, deadline_seconds=400.0, inject="kill:rank=0,step=50")
     launcher = start_locally(PARAMETER_SERVER, task, updates=updates)
-    training_processes(launcher)["worker", 0].kill()
     output, _ = launcher.communicate(timeout=450)
     assert launcher.returncode == 0, output
     record = read_record(tmp_path / "run.json", Record)

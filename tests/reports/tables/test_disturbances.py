@@ -8,7 +8,8 @@ from msgspec import structs
 
 from common.records.header import Virtual
 from common.records.training import Record
-from reports.tables.disturbances import disturbed_rounds
+from reports.tables.columns import COLUMNS
+from reports.tables.disturbances import TOLERATED_SHARE, TOLERATED_SLOWNESS, disturbed_rounds
 from reports.tables.disturbances import table as disturbances_table
 from reports.words import disturbances, first_page
 from tests.changes import changed
@@ -221,3 +222,9 @@ def test_launches_beside_the_rounds_are_counted_apart():
 def test_the_first_page_says_it():
     blocks = first_page.section(material_of(told(), told(None, steal_seconds=0.5)))
     assert "1 round was disturbed." in answers(blocks)["How sure"][2]
+
+
+def test_the_meaning_of_the_column_has_what_is_tolerated():
+    meaning = COLUMNS["disturbances"]["disturbed"]
+    assert f"above {100 * TOLERATED_SHARE:g} %" in meaning
+    assert f"{100 * TOLERATED_SLOWNESS:g} %" in meaning
