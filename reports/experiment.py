@@ -15,6 +15,7 @@ from common.records.collectives import CollectivesRecord
 from common.records.header import Header
 from common.records.matrix_products import MatrixRecord
 from common.records.presentation import read_presented
+from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MARGIN
 from reports import blocks
@@ -26,7 +27,7 @@ from reports.render import shell
 from reports.tables.results import Origin, origin_of
 from reports.words import algorithms, machine
 
-_KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, MatrixRecord)}
+_KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, MatrixRecord, Record)}
 """By the names of their kinds the records of experiments."""
 
 _MOST_PLACES = 5
@@ -58,7 +59,10 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
         parts.append(_table(table))
     for table in [*display.growth_tables(found), *display.missing_table(found), *shown.tables]:
         parts += [blocks.heading(table.title), _table(table)]
-    parts += [blocks.heading("How to read these numbers"), blocks.items([*shown.method, *_METHOD])]
+    parts += [blocks.heading("How to read these numbers")]
+    if not records:
+        return shell.compose(shown.title, [shown.made_at], [*parts, blocks.items(shown.method)])
+    parts.append(blocks.items([*shown.method, *_METHOD]))
     ok = machine.ended_ok(records)
     names = sorted({record.host.name for record in ok if record.host.name})
     pooled = {"machines, pooled": ", ".join(names)} if len(names) > 1 else {}
@@ -94,8 +98,12 @@ def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
         counts = own.groupby(["series", "x"]).size()
         lines = {series: each for (*place, series), each in found.lines.items() if place == [subject, world]}
         what = ", ".join(filter(None, [str(subject), str(world)]))
-        said = [f"{what}: " * bool(what) + f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
-        said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
+        if own["low"].notna().any():
+            said = ["what is predicted. Upright: where 95 of 100 new launches lie."]
+        else:
+            said = [f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
+            said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
+        said[0] = f"{what}: " * bool(what) + said[0]
         said += ["Dotted: the fitted lines."] if lines else []
         names = blocks.some(sorted({*own["series"]}))
         alt = (
@@ -108,8 +116,11 @@ def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
 
 
 def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
-    """The series in front by subject, world and x, in its color, with its median and how sure that is."""
-    if found.compared.empty:
+    """The series in front by subject, world and x, in its color, with its median and how sure that is.
+
+    Nothing where it is predicted.
+    """
+    if not found.compared["low"].isna().any():
         return []
     shown = found.display
     leaders = found.leaders.merge(found.medians[[*PLACE, "series", "median", "oversubscribed"]])
@@ -151,7 +162,8 @@ def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) 
         out: The PDF to write; a name that ends in .svg gets the first figure alone.
     """
     found = display.read(results)
-    records = read_presented(results, _KINDS[found.display.payload])
+    kind = _KINDS.get(found.display.payload)
+    records = read_presented(results, kind) if kind else {}
     origin = origin_of(results, (results / f"{name}.json" for name in records))
     content, drawings = compose(found, [*records.values()], origin)
     if out.suffix == ".svg" and drawings:
@@ -160,7 +172,8 @@ def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) 
         print(f"{out}: the first figure")
         return
     shell.ensure_ready(out)
-    shell.write(out, [record.started_at for record in records.values()], content, drawings)
+    started_at = [record.started_at for record in records.values()] or [found.display.made_at]
+    shell.write(out, started_at, content, drawings)
     print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
 
 

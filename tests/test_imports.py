@@ -26,7 +26,7 @@ ROOMS = {
     "declarations": {*LOOSE, "contract"},
     "records": {*LOOSE, "contract", "statistics", "declarations"},
     "observations": {*LOOSE, "statistics", "records"},
-    "prediction": {*LOOSE, "contract", "statistics", "declarations", "records"},
+    "prediction": {*LOOSE, "contract", "statistics", "declarations", "records", "observations"},
     "measurement": {*LOOSE, "contract", "statistics", "declarations", "records"},
     "launching": {*LOOSE, "contract", "environments", "declarations", "records", "measurement"},
 }

@@ -25,14 +25,16 @@ _JUDGED = ["n", "ratio", "low", "high", "p", "verdict"]
 def medians(observed: pd.DataFrame) -> pd.DataFrame:
     """One row for each measure and part of a series at a place: `n` launches, their `median` and its `low` and `high`.
 
-    The ends of the interval are NaN below six launches; `oversubscribed` is whether any launch was.
+    The ends of the interval are NaN below six launches; `oversubscribed` is whether any launch was. What a model has
+    predicted is its own median, with its own interval, of 0 launches.
     """
     keys = [*PLACE, "series", "measure", "part"]
     rows: list[tuple[object, ...]] = []
     for key, own in observed.groupby(keys, sort=False):
-        found = median_interval(own["value"].tolist())
+        found, predicted = median_interval(own["value"].tolist()), own[own["low"].notna()]
         ends = [math.nan if end is None else end for end in (found.low, found.high)]
-        rows.append((*key, found.n, found.median, *ends, bool(own["oversubscribed"].any())))
+        ends = predicted[["low", "high"]].iloc[0].tolist() if len(predicted) else ends
+        rows.append((*key, found.n * (not len(predicted)), found.median, *ends, bool(own["oversubscribed"].any())))
     return pd.DataFrame(rows, columns=[*keys, "n", "median", "low", "high", "oversubscribed"])
 
 

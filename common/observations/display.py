@@ -65,8 +65,10 @@ class Table(Part, frozen=True, kw_only=True):
 class Display(Versioned, frozen=True, kw_only=True):
     """All that a report says of an experiment and that isn't a number."""
 
-    payload: str
-    """The kind of its records, by the name that they have themselves."""
+    payload: str = ""
+    """The kind of its records, by the name that they have themselves; empty: it rests on those of other sessions."""
+    made_at: str = ""
+    """When it was made, ISO 8601, where no record tells."""
     title: str
     answer: str = ""
     """The one sentence that answers its question; empty: who is in front."""
@@ -150,8 +152,9 @@ def read(folder: Path) -> Observed:
 def _read_table(path: Path, kind: type[Observation | Missing]) -> pd.DataFrame:
     """The rows of this kind. Raises OSError or ValueError where they can't be read."""
     of_words = {each.name: str for each in dataclasses.fields(kind) if each.type is str}
-    # Words are as they are, even one such as "NA"; an x that isn't known is empty.
-    found = pd.read_csv(path, dtype=of_words, keep_default_na=False, na_values={"x": [""]})
+    # Words are as they are, even one such as "NA"; a number that isn't there is empty.
+    empty = {name: [""] for name in ("x", "low", "high")}
+    found = pd.read_csv(path, dtype=of_words, keep_default_na=False, na_values=empty)
     if [*found.columns] != [each.name for each in dataclasses.fields(kind)]:
         raise ValueError(f"{path.name} has other columns")
     return found
@@ -245,7 +248,8 @@ def _values(
 ) -> tuple[list[str], list[list[str]]]:
     """The columns and the rows of a table of values."""
     compared, others = display.compared, [each for each in display.measures[1:] if each.name in {*medians["measure"]}]
-    columns = [display.contender, display.x, "n", compared.label, "95 %"]
+    is_counted = bool(medians[medians["measure"] == compared.name]["n"].any())
+    columns = [display.contender, display.x, *(["n"] if is_counted else []), compared.label, "95 %"]
     columns += ["base", "times as fast", "95 %"] if len(judged) else []
     columns += [each.label for each in others] + (["parts, %"] if len(parts) else [])
     values, verdicts = medians.set_index(["series", "x", "measure"]), judged.set_index(["series", "x"])
@@ -254,7 +258,8 @@ def _values(
         own = medians.query("series == @each.name and measure == @compared.name").sort_values("x")
         for row in own.to_dict("records"):
             key = each.name, row["x"]
-            line = [each.name + DAGGER * row["oversubscribed"], x_in_words(row["x"]), str(row["n"])]
+            line = [each.name + DAGGER * row["oversubscribed"], x_in_words(row["x"])]
+            line += [str(row["n"])] if is_counted else []
             line += [number(compared.factor * row["median"]), _interval(compared.factor, row)]
             if len(judged):
                 line += _beside_base(compared.factor, verdicts.loc[key]) if key in verdicts.index else [DASH] * 3

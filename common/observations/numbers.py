@@ -36,3 +36,26 @@ def ratio(value: float) -> str:
 def interval(low: float, high: float, write: Callable[[float], str] = ratio) -> str:
     """The ends of an interval, such as `1.92 to 2.08`, or a dash where they are NaN."""
     return DASH if math.isnan(low) else f"{write(low)} to {write(high)}"
+
+
+def bandwidth(bits_per_second: float) -> str:
+    """Such as `2.5 Gbit/s`, or `100 Mbit/s`."""
+    unit, name = (1e9, "Gbit/s") if bits_per_second >= 1e9 else (1e6, "Mbit/s")
+    return f"{bits_per_second / unit:.4g} {name}"
+
+
+def link(bits_per_second: float | None, delay_seconds: float | None) -> str:
+    """What limits a link, such as `100 Mbit/s, 2 ms delay`."""
+    limits = [bandwidth(bits_per_second)] if bits_per_second else []
+    limits += [f"{1000 * delay_seconds:g} ms delay"] if delay_seconds else []
+    return ", ".join(limits) or "no limit"
+
+
+def percent(value: float, digits: int = 0) -> str:
+    """A share in per cent, with so many digits after the point."""
+    return DASH if math.isnan(value) else f"{fixed(100 * value, digits)} %"
+
+
+def signed_percent(value: float, digits: int = 0) -> str:
+    """A change in per cent, with its plus or a true minus and so many digits after the point."""
+    return f"{100 * value:+.{digits}f} %".replace("-", MINUS)

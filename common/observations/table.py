@@ -4,6 +4,7 @@ Statistics, tables, charts and CSV files read nothing else. What was planned and
 """
 
 import dataclasses
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -35,6 +36,9 @@ class Observation(Place):
     measure: str
     """What the number is, by the name that the experiment gives it."""
     value: float
+    low: float = math.nan
+    """The beginning of the interval that a model gives the value; NaN: it was measured."""
+    high: float = math.nan
     part: str = ""
     """Which part of the measure it is; empty: all of it."""
     oversubscribed: bool = False

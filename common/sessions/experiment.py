@@ -148,13 +148,18 @@ def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: P
     if not records:
         raise UserError(f"{folder} holds no records of {experiment.name}: measure some first, or name another folder.")
     found = observed_of(experiment, records)
+    tell(console, found, folder)
+    failed = counted(console, records.values())
+    return report("reports.experiment", folder, out) or failed
+
+
+def tell(console: Console, found: Observed, folder: Path) -> None:
+    """Keep in a session's folder what was found, and print it. Raises UserError where it can't be written to."""
     found.write(folder)
     for each in display.tables(found):
         _print(console, each)
     for sentence in [display.answer(found), *found.display.sentences]:
         console.print(sentence, markup=False, highlight=False)
-    failed = counted(console, records.values())
-    return report("reports.experiment", folder, out) or failed
 
 
 def observed_of(experiment: Experiment[R], records: Mapping[str, R]) -> Observed:

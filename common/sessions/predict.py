@@ -19,7 +19,6 @@ from typing import Any, Literal
 import tyro
 from msgspec import structs
 from rich.console import Console
-from rich.table import Table
 
 from common.contract.collectives import Collective
 from common.contract.dataset import preset_task
@@ -36,16 +35,17 @@ from common.launching.supervision import Allocation, run_planned
 from common.launching.virtual_hosts.description import BURST_BYTES, parse_bandwidth, parse_duration
 from common.measurement import machine
 from common.paths import ROOT
-from common.prediction import forecast, model, scores
+from common.prediction import forecast, model, scores, shown
 from common.prediction.measured import Configuration, Measured, crowding_of, measured
 from common.prediction.messages import Wire
 from common.records import manifest
 from common.records.certificate import trusted
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
-from common.records.prediction import Predictions, Scores, predictions_path
+from common.records.prediction import Predictions, predictions_path
 from common.records.training import Record
 from common.sessions import comparison_scope, placement
+from common.sessions.experiment import tell
 from common.sessions.folder import FINISHED
 from common.sessions.session import Options, Output, Placed, Schedule, Stage, begin, console_for, report, rounds_of
 
@@ -199,8 +199,8 @@ def _predict(console: Console, arguments: Arguments) -> None:
     with begin(console, "predict", arguments, f"{scope}\n{folders}") as session:
         predictions = forecast.predictions(measurements, asked, [folder.name for folder in folders])
         _keep(session.folder, predictions)
-    _print(console, predictions)
-    sys.exit(report("reports.prediction", session.folder, output.out))
+        tell(console, shown.observed(predictions), session.folder)
+    sys.exit(report("reports.experiment", session.folder, output.out))
 
 
 def _newest(results: Path, kinds: Sequence[str]) -> Path | None:
@@ -259,8 +259,8 @@ def _verify(console: Console, arguments: Arguments) -> None:
         session.run(schedule, partial(make_on, hosts), _read)
         predictions = _scored(session.folder)
         _keep(session.folder, predictions)
-    _print(console, predictions)
-    sys.exit(report("reports.prediction", session.folder, output.out))
+        tell(console, shown.observed(predictions), session.folder)
+    sys.exit(report("reports.experiment", session.folder, output.out))
 
 
 def stages(scope: Scope, spread: Hosts, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
@@ -371,39 +371,6 @@ def _scored(folder: Path) -> Predictions:
         predicted=held,
         scores=scores.score([each for each in held if not each.oversubscribed], baselines),
         oversubscribed_scores=scores.score([each for each in held if each.oversubscribed], baselines),
-    )
-
-
-def _print(console: Console, predictions: Predictions) -> None:
-    """The table of predictions, and the scores where there are any."""
-    columns = ("strategy", "preset", "rows", "workers", "hosts", "step, ms", "80 %", "95 %", "samples/s", "efficiency")
-    table = Table(*columns, "measured")
-    for each in predictions.predicted:
-        table.add_row(
-            each.strategy,
-            each.preset,
-            str(each.rows),
-            str(each.workers),
-            str(each.hosts),
-            f"{1e3 * each.seconds:.4g}",
-            f"{1e3 * each.low_80:.4g} to {1e3 * each.high_80:.4g}",
-            f"{1e3 * each.low_95:.4g} to {1e3 * each.high_95:.4g}",
-            f"{each.samples_per_second:,.0f}",
-            f"{100 * each.efficiency:.0f} %",
-            ", ".join(f"{1e3 * seconds:.4g}" for seconds in each.measured_seconds),
-        )
-    console.print(table)
-    for title, own in (("cores of their own", predictions.scores), ("shared cores", predictions.oversubscribed_scores)):
-        if own:
-            console.print(f"{title}: {in_words(own)}")
-
-
-def in_words(own: Scores) -> str:
-    """The scores in one sentence."""
-    floor = "" if own.noise_floor is None else f", noise floor {100 * own.noise_floor:.1f} %"
-    return (
-        f"median error {100 * own.median_error:.1f} %, nine of ten within {100 * own.ninth_decile_error:.1f} %{floor}, "
-        f"95 % bands held {own.covered_95} of {own.launches} launches."
     )
 
 

@@ -93,4 +93,5 @@ def _legend(medians: pd.DataFrame, fits: Mapping[str, Fit], looks: Mapping[str, 
     if fits:
         label = "alpha + size / beta, fitted"
         handles.append(Line2D([], [], color=style.INK, linewidth=0.7, linestyle=_DOTS, label=label))
-    return handles + layout.mark_handles(medians["low"].notna().any(), bool(medians["oversubscribed"].any()))
+    measured = medians[medians["n"] > 0]
+    return handles + layout.mark_handles(measured["low"].notna().any(), bool(medians["oversubscribed"].any()))
