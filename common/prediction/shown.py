@@ -166,8 +166,7 @@ def _by_strategy(measured: Sequence[Predicted]) -> Table:
     )
     by_size = found.sort_values("size", ascending=False).to_dict("index")
     rows = [
-        [str(name), str(own["count"]), *(percent(own[each], 1) for each in ("size", "largest"))]
-        + [signed_percent(own["bias"], 1)]
+        [name, str(own["count"]), percent(own["size"], 1), percent(own["largest"], 1), signed_percent(own["bias"], 1)]
         for name, own in by_size.items()
     ]
     columns = ["strategy", "configurations", "median error", "largest", "bias"]
