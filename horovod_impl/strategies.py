@@ -30,8 +30,8 @@ from common.declarations.strategy import (
     ring_all_reduce,
 )
 from common.errors import UserError
-from horovod_impl.tensorflow_options import LoopOptions, refuse_other_maths_of_keras
-from horovod_impl.torch_options import LoaderOptions
+from pytorch_impl.options import LoaderOptions
+from tf_impl.options import LoopOptions, refuse_other_maths_of_keras
 
 if TYPE_CHECKING:
     from common.contract.task import Task

@@ -29,8 +29,8 @@ import tensorflow as tf
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from horovod_impl import tensorflow_fit, tensorflow_mlp
 from horovod_impl.strategies import KERAS
+from tf_impl import fit, mlp
 
 
 def main() -> None:
@@ -42,9 +42,9 @@ def main() -> None:
         hvd.init()
     # 2. Pin one GPU per process by local rank, where there are GPUs. This must precede TensorFlow's first operation,
     # which may be in the next line.
-    devices = tensorflow_mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
+    devices = mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
     synchronize = tf.test.experimental.sync_devices
-    options, horovod_world = world.join(hvd, task, options, tensorflow_mlp.device_name(devices), synchronize)
+    options, horovod_world = world.join(hvd, task, options, mlp.device_name(devices), synchronize)
 
     # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
@@ -76,20 +76,18 @@ def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
             op=hvd.Adasum if options.adasum else hvd.Average,
         )
         make_optimizer = partial(AveragingSGD, average=average)
-    model = tensorflow_fit.create_model(task, run.initial_state, run.first_step, make_optimizer=make_optimizer)
+    model = fit.create_model(task, run.initial_state, run.first_step, make_optimizer=make_optimizer)
     # 4. Broadcast parameters and optimizer state from rank 0.
     keras_variables = [*model.variables, *model.optimizer.variables]
     hvd.broadcast_variables([variable.value for variable in keras_variables], root_rank=0)
     # 5. Checkpoint on rank 0 alone, which the run does.
-    variables = tensorflow_mlp.Variables(*tensorflow_fit.variables_of(model))
-    run.export_with(
-        lambda: tensorflow_fit.export_state(task, model), lambda: tensorflow_mlp.held_bytes(variables, one_device)
-    )
-    batches, clock = tensorflow_fit.create_batches(task, run), tensorflow_fit.Clock(run)
+    variables = mlp.Variables(*fit.variables_of(model))
+    run.export_with(lambda: fit.export_state(task, model), lambda: mlp.held_bytes(variables, one_device))
+    batches, clock = fit.create_batches(task, run), fit.Clock(run)
     with world.traced(run, hvd) as phases:
         # Every worker's `fit` gets rows of its own.
         model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[clock])
-    run.finish(examples=tensorflow_fit.count_examples(model), phases=phases)
+    run.finish(examples=fit.count_examples(model), phases=phases)
 
 
 if __name__ == "__main__":

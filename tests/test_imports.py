@@ -44,6 +44,11 @@ ROOMS_OF_REPORTS = {
 }
 """What each room of `reports/` may import of the others; documents, which lie loose, put all rooms together."""
 
+NEIGHBOURS = {"horovod_impl": ("pytorch_impl", "tf_impl")}
+"""The folders whose models, inputs and options another folder trains with."""
+LENT = {"mlp", "inputs", "options", "fit"}
+"""What these folders lend: modules that know nothing of how a world is joined."""
+
 
 def modules_in_package(source, package="common"):
     """Modules of `package` that the source imports anywhere, by their full names."""
@@ -121,7 +126,14 @@ def test_common_imports_no_framework_and_nothing_of_ours_but_itself():
 
 @pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
 def test_no_implementation_imports_another_nor_the_reports(folder):
-    assert forbidden_imports([folder], OURS - {"common", folder.name}) == {}
+    assert forbidden_imports([folder], OURS - {"common", folder.name, *NEIGHBOURS.get(folder.name, ())}) == {}
+
+
+def test_a_process_of_horovod_imports_the_model_of_one_framework_alone():
+    for path in [path for path in modules_in(ROOT / "horovod_impl") if path.stem != "strategies"]:
+        modules = [modules_in_package(path.read_text(), neighbour) for neighbour in NEIGHBOURS["horovod_impl"]]
+        assert {name.split(".")[1] for names in modules for name in names} <= LENT, path
+        assert not all(modules), path
 
 
 def test_reports_import_no_framework_and_nothing_of_ours_but_common_and_themselves():
@@ -135,11 +147,14 @@ def test_pytorch_knows_no_tensorflow_and_tensorflow_no_torch():
 
 @pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
 def test_declarations_import_what_nox_can_import_under_any_python(folder):
-    allowed = {*sys.stdlib_module_names, "common", folder.name}
+    neighbours = NEIGHBOURS.get(folder.name, ())
+    allowed = {*sys.stdlib_module_names, "common", folder.name, *neighbours}
     declarations = (*folder.glob("libraries.py"), *folder.glob("matrices.py"), *folder.glob("*options.py"))
     for path in (folder / "strategies.py", *declarations):
         assert imports_of(path.read_text(), folder.name) <= allowed
         modules = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
+        lent = {name for name in modules if name.partition(".")[0] in neighbours}
+        assert lent <= {f"{name}.options" for name in neighbours}
         ours = {name for name in modules if name.startswith("common.")}
         # The task is named in annotations alone.
         declared = {f"common.declarations.{name}" for name in ("strategy", "library", "way", "slurm")}
@@ -219,6 +234,11 @@ def test_the_path_line_stands_only_where_a_script_is_started_and_only_once():
         assert source.count("sys.path") == lines <= 1, path
         if lines:
             assert 'if __name__ == "__main__":' in source, path
+
+
+def test_no_file_is_a_symbolic_link():
+    folders = (COMMON, REPORTS, *IMPLEMENTATIONS, ROOT / "tests")
+    assert [path for folder in folders for path in folder.rglob("*") if path.is_symlink()] == []
 
 
 def test_no_module_of_ours_is_named_after_a_library():

@@ -1,4 +1,4 @@
-"""What breaks the exchange of strategies that train by Keras; `fit` is the module of it in the strategy's folder."""
+"""What breaks the exchange of strategies that train by Keras."""
 
 from unittest.mock import patch
 
@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.controls.broken_tensorflow import move
 from tests.controls.generic import all_of
+from tf_impl import fit
 
 SGD = keras.optimizers.SGD
 
@@ -25,7 +26,7 @@ def rounded(gradients):
     return [tf.cast(tf.cast(gradient, tf.float16), tf.float32) for gradient in gradients]
 
 
-def one_step_old(fit):
+def one_step_old():
     """Every step takes the gradients of the step before, and the first takes none."""
     last = []
 
@@ -46,7 +47,7 @@ def one_step_old(fit):
     return all_of(patch.object(fit, "create_model", create), with_changed_gradients(swap))
 
 
-def diverging(fit, second_copy):
+def diverging(second_copy):
     """The second replica's weights are moved at the end of step 50; `second_copy` as in `broken_tensorflow`."""
 
     def end(clock, batch, logs=None, end=fit.Clock.on_train_batch_end):

@@ -20,7 +20,7 @@ def rounded(*arguments, compute=mlp.loss_and_gradients):
     return loss, [tf.cast(tf.cast(gradient, tf.float16), tf.float32) for gradient in gradients]
 
 
-def one_step_old(script, mlp=mlp):
+def one_step_old(script):
     """Every step takes the gradients of the step before, and the first takes none."""
     last = []
 
@@ -68,7 +68,7 @@ def starting_apart(second_copy):
     return patch.object(mlp, "create_variables", create)
 
 
-def diverging(second_copy, mlp=mlp):
+def diverging(second_copy):
     """The second replica's first parameter is moved in step 50, which the schedule tells by its rate."""
 
     def apply(task, variables, gradients, rate, strategy, apply=mlp.apply_sgd):

@@ -5,7 +5,6 @@ from unittest.mock import patch
 import horovod.tensorflow as hvd
 
 from common.contract.task import PRESETS
-from horovod_impl import tensorflow_fit
 from tests.controls import broken_keras
 from tests.controls.generic import all_of, start_apart
 
@@ -23,8 +22,8 @@ CONTROLS = {
     "sum": lambda script: patch.object(hvd, "Average", hvd.Sum),
     "float16": lambda script: patch.object(hvd.Compression, "none", hvd.Compression.fp16),
     "one_left_out": lambda script: patch.object(hvd, "allreduce", reduce_others),
-    "one_step_old": lambda script: broken_keras.one_step_old(tensorflow_fit),
-    "diverged": lambda script: broken_keras.diverging(tensorflow_fit, second_copy),
+    "one_step_old": lambda script: broken_keras.one_step_old(),
+    "diverged": lambda script: broken_keras.diverging(second_copy),
     "skipped_broadcast": lambda script: all_of(
         start_apart(), patch.object(hvd, "broadcast_variables", lambda *_, **__: None)
     ),

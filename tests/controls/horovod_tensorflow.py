@@ -33,8 +33,8 @@ CONTROLS = {
     "sum": lambda script: patch.object(hvd, "Average", hvd.Sum),
     "float16": lambda script: patch.object(hvd.Compression, "none", hvd.Compression.fp16),
     "one_left_out": leaving_one_out,
-    "one_step_old": lambda script: one_step_old(script, script["tensorflow_mlp"]),
-    "diverged": lambda script: diverging(second_copy, script["tensorflow_mlp"]),
+    "one_step_old": one_step_old,
+    "diverged": lambda script: diverging(second_copy),
     "skipped_broadcast": lambda script: all_of(
         start_apart(), patch.object(hvd, "broadcast_variables", lambda *_, **__: None)
     ),

@@ -1,1 +1,0 @@
-../tf_impl/mlp.py

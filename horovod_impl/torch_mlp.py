@@ -1,1 +1,0 @@
-../pytorch_impl/mlp.py
