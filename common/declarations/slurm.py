@@ -1,8 +1,10 @@
-"""The step of Slurm whose task this process is, where srun starts every rank of a script by itself."""
+"""Steps of Slurm: the command line that starts one, and the step whose task this process is."""
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from common.errors import UserError
 
@@ -15,6 +17,23 @@ WORLD = (
 )
 """The environment variables by which Slurm tells a process its job and its step (srun(1), "Output environment
 variables"): a regular expression of their whole names."""
+
+
+def srun(
+    nodes: Sequence[str],
+    tasks_per_node: int = 1,
+    *,
+    mpi: Literal["none", "pmix"] = "none",
+    options: Sequence[str] = (),
+) -> list[str]:
+    """Return the command line of srun on these nodes of an allocation; the program's words follow it.
+
+    The step shares its cores and its memory with other steps, such as those of launchers. Nothing that the user's
+    variables say of steps is left open.
+    """
+    step = ["--overlap", "--quiet", f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * tasks_per_node}"]
+    step += [f"--ntasks-per-node={tasks_per_node}", f"--nodelist={','.join(nodes)}"]
+    return ["srun", *step, "--mem=0", f"--mpi={mpi}", "--export=ALL", *options]
 
 
 @dataclass(frozen=True)

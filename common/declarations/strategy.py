@@ -17,6 +17,7 @@ from typing import Any, Literal
 from common.command_line import check_choices, option_name
 from common.contract.task import Task
 from common.contract.work import Order, Recipe, Work
+from common.declarations import slurm
 from common.errors import UserError
 
 CONVENIENCE_OF = "convenience of"
@@ -318,18 +319,9 @@ MPI_SIGNALS = (MPIRUN_SIGNAL, SRUN_SIGNAL)
 
 def srun(launch: Launch) -> list[str]:
     """The command line of srun, whose workers MPI finds by PMIx, with no binding but ours."""
-    names, workers_per_host = ",".join(host.name for host in launch.hosts), launch.hosts[0].workers
-    step = ["--mpi=pmix", "--overlap", "--quiet", "--kill-on-bad-exit", "--cpu-bind=none", "--mem=0", "--export=ALL"]
-    step += [f"--nodes={len(launch.hosts)}", f"--nodelist={names}", f"--ntasks={launch.workers}"]
-    step += [f"--ntasks-per-node={workers_per_host}"]
-    return [
-        "env",
-        f"OMPI_MCA_btl_tcp_if_include={launch.hosts[0].network}",
-        "srun",
-        *step,
-        str(launch.python),
-        *launch.script,
-    ]
+    first, options = launch.hosts[0], ("--kill-on-bad-exit", "--cpu-bind=none")
+    step = slurm.srun([host.name for host in launch.hosts], first.workers, mpi="pmix", options=options)
+    return ["env", f"OMPI_MCA_btl_tcp_if_include={first.network}", *step, str(launch.python), *launch.script]
 
 
 def mpi_across_hosts(launch: Launch) -> list[list[list[str]]]:

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.declarations.slurm import per_node
+from common.declarations.slurm import per_node, srun
 from common.errors import UserError
 from common.launching.hosts.survey import HostFacts
 from common.launching.places.place import Host
@@ -66,8 +66,8 @@ def nodes() -> list[Host]:
 
 def starts_mpi(hosts: Sequence[Host]) -> bool:
     """Whether `srun --mpi=pmix` starts a step. It may be listed (`srun --mpi=list`) where Slurm can't load PMIx."""
-    command = ["srun", "--mpi=pmix", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[0].name}"]
-    return subprocess.run([*command, "true"], stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+    command = [*srun([hosts[0].name], mpi="pmix"), "true"]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
 def allocated(hosts: Sequence[Host]) -> Allocated:

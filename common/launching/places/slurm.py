@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.declarations.slurm import is_task
+from common.declarations.slurm import is_task, srun
 from common.launching.places.place import LOST_STATUS, Host
 from common.paths import ROOT
 
@@ -48,14 +48,10 @@ class SlurmNode(Host):
     """Processor cores that the allocation has there."""
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command line of srun, in which nothing that the user's variables say of steps is left open.
-
-        The step shares its cores and its memory with other steps, such as those of launchers.
-        """
-        step = ["--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={self.name}"]
-        # From the environment srun takes cores only as of release 22.05.9, and memory would be what one core has.
-        step += [f"--cpus-per-task={self.cores}", "--mem=0", "--mpi=none", "--export=ALL", "--job-name=lockstep"]
-        return ["srun", *step, f"--chdir={ROOT}", sys.executable, *words]
+        """As `Host` has it, by a step of one task."""
+        # From the environment srun takes cores only as of release 22.05.9.
+        options = (f"--cpus-per-task={self.cores}", "--job-name=lockstep", f"--chdir={ROOT}")
+        return [*srun([self.name], options=options), sys.executable, *words]
 
     def variables(self) -> dict[str, str]:
         """What Slurm tells the allocation, which launchers such as mpirun read, and srun in the place of ssh."""

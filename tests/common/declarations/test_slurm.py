@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from common.declarations.slurm import FIRST_PORT, SlurmTask, task_of_step
+from common.declarations.slurm import FIRST_PORT, SlurmTask, srun, task_of_step
 from common.errors import UserError
 
 STEP = {
@@ -31,6 +31,14 @@ def step(monkeypatch):
                 monkeypatch.setenv(name, value)
 
     return start
+
+
+def test_a_step_shares_its_nodes_with_other_steps_and_leaves_nothing_to_the_users_variables():
+    command = srun(["node1", "node2"], 3, mpi="pmix", options=["--cpu-bind=none"])
+    assert (command[0], command[-1]) == ("srun", "--cpu-bind=none")
+    world = {"--nodes=2", "--ntasks=6", "--ntasks-per-node=3", "--nodelist=node1,node2", "--mpi=pmix"}
+    assert world | {"--overlap", "--quiet", "--mem=0", "--export=ALL"} == {*command[1:-1]}
+    assert {"--nodes=1", "--ntasks=1", "--mpi=none"} < {*srun(["node1"])}
 
 
 def test_a_task_of_a_step_knows_its_rank_its_host_and_where_all_meet(step):

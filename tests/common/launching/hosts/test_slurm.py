@@ -1,10 +1,12 @@
 """common/launching/hosts/slurm.py: the nodes of an allocation, by what Slurm tells a process in it."""
 
 import os
+import shlex
 
 import msgspec
 import pytest
 
+from common.declarations.slurm import srun
 from common.errors import UserError
 from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
@@ -83,7 +85,8 @@ def test_slurm_that_does_not_answer_is_one_line(allocation, change):
 @pytest.mark.parametrize("status", [0, 1])
 def test_whether_srun_starts_mpi_is_tried_on_the_first_node(status, tmp_path, allocation):
     # It lists PMIx where it can't load it.
-    (tmp_path / "srun").write_text(f'#!/bin/sh\n[ "$1 $6 $7" = "--mpi=pmix --nodelist=node1 true" ] && exit {status}\n')
+    _, *tried = [*srun(["node1"], mpi="pmix"), "true"]
+    (tmp_path / "srun").write_text(f'#!/bin/sh\n[ "$*" = "{shlex.join(tried)}" ] && exit {status}\n')
     (tmp_path / "srun").chmod(0o755)
     assert slurm.starts_mpi([SlurmNode("node1", 4, 4), SlurmNode("node2", 4, 4)]) is (status == 0)
 
