@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from common.contract.task import PRESETS
 from common.declarations import catalogue
-from common.prediction.measured import Configuration, Measured
+from common.prediction.measured import Measured, Scenario
 from common.prediction.messages import Wire
 from common.prediction.model import Model, bands, fit
 from common.records.prediction import Predicted, Predictions
@@ -22,8 +22,8 @@ _FASTEST_BITS, _SLOWEST_BITS = 1e13, 1e4
 _PRECISION = 1e-3
 
 
-def predictions(measured: Measured, asked: Sequence[Configuration], sources: Sequence[str]) -> Predictions:
-    """Predict each configuration from what was measured in the folders of these names.
+def predictions(measured: Measured, asked: Sequence[Scenario], sources: Sequence[str]) -> Predictions:
+    """Predict each scenario from what was measured in the folders of these names.
 
     Raises UserError for a strategy or a preset that wasn't measured.
     """
@@ -42,9 +42,9 @@ def digest_of(model: Model) -> str:
     return hashlib.sha256(repr(model).encode()).hexdigest()
 
 
-def configuration_of(predicted: Predicted) -> Configuration:
+def scenario_of(predicted: Predicted) -> Scenario:
     """What was predicted, as launches are grouped by it."""
-    return Configuration(
+    return Scenario(
         strategy=predicted.strategy,
         preset=predicted.preset,
         rows=predicted.rows,
@@ -54,7 +54,7 @@ def configuration_of(predicted: Predicted) -> Configuration:
     )
 
 
-def _predicted(model: Model, each: Configuration, band: Sequence[float]) -> Predicted:
+def _predicted(model: Model, each: Scenario, band: Sequence[float]) -> Predicted:
     parts = model.parts(each)
     return Predicted(
         strategy=each.strategy,
@@ -82,12 +82,12 @@ def _predicted(model: Model, each: Configuration, band: Sequence[float]) -> Pred
     )
 
 
-def _efficiency(model: Model, each: Configuration) -> float:
+def _efficiency(model: Model, each: Scenario) -> float:
     parts = model.parts(each)
     return parts.alone_seconds / parts.seconds
 
 
-def _half_efficiency_workers(model: Model, each: Configuration) -> int | None:
+def _half_efficiency_workers(model: Model, each: Scenario) -> int | None:
     """None where even the most workers are that efficient."""
     workers, most = 1, most_workers(each.strategy, each.preset)
     while workers <= most:
@@ -103,7 +103,7 @@ def most_workers(strategy: str, preset: str) -> int:
     return len(PRESETS[preset].dimensions) - 1 if is_divided else MOST_WORKERS
 
 
-def _bandwidth_for(model: Model, each: Configuration, efficiency: float) -> float | None:
+def _bandwidth_for(model: Model, each: Scenario, efficiency: float) -> float | None:
     """The least bandwidth with that efficiency, found by halving the interval of its logarithm; None where none has."""
 
     def reaches(bits: float) -> bool:

@@ -1,4 +1,4 @@
-"""What was measured, as predictions need it: seconds per step by configuration, and seconds per message by library."""
+"""What was measured, as predictions need it: seconds per step by scenario, and seconds per message by library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True)
-class Configuration:
+class Scenario:
     """What is launched, but for its strategy's exchange: whose steps take about as long in each launch."""
 
     strategy: str
@@ -43,15 +43,15 @@ class Configuration:
 class Measured:
     """Seconds per step, one number for each launch."""
 
-    steps: Mapping[Configuration, Sequence[float]]
-    without_exchange: Mapping[Configuration, Sequence[float]]
+    steps: Mapping[Scenario, Sequence[float]]
+    without_exchange: Mapping[Scenario, Sequence[float]]
     ratios: np.ndarray
     """Of each rank's clocked windows over the median of the launch's, ascending, of launches without exchange."""
     exchanges: Mapping[str, Mapping[int, Sequence[float]]]
     """By library and size in bytes the seconds of its all-reduce between two ranks, one number for each launch."""
 
     def resampled(self, draw: np.random.Generator) -> Measured:
-        """Launches drawn with replacement, configuration by configuration (Efron & Tibshirani, "An Introduction to the
+        """Launches drawn with replacement, scenario by scenario (Efron & Tibshirani, "An Introduction to the
         Bootstrap", 1993, section 13.3).
         """
 
@@ -66,12 +66,12 @@ class Measured:
         )
 
 
-def configuration_of(record: Record) -> Configuration:
-    """The configuration of a launch. Its link is what was chosen for virtual hosts, else none."""
+def scenario_of(record: Record) -> Scenario:
+    """The scenario of a launch. Its link is what was chosen for virtual hosts, else none."""
     virtual = record.virtual
     bits = virtual.bandwidth_bits_per_second if virtual else None
     cores = record.host.usable_cores if record.oversubscribed else None
-    return Configuration(
+    return Scenario(
         strategy=record.strategy,
         preset=record.task.preset,
         rows=record.examples_per_step // (record.world_size if record.synchronous else 1),
@@ -83,7 +83,7 @@ def configuration_of(record: Record) -> Configuration:
 
 
 def crowding_of(strategy: str, workers: int, cores: int | None) -> float:
-    """As `Configuration` has it, of so many workers, and the processes beside them, on one machine."""
+    """As `Scenario` has it, of so many workers, and the processes beside them, on one machine."""
     return max(1.0, catalogue.find(strategy).threads_of(workers) / cores) if cores else 1.0
 
 
@@ -95,14 +95,14 @@ def seconds_of(record: Record) -> float:
 
 def measured(records: Iterable[Record], sweeps: Iterable[CollectivesRecord]) -> Measured:
     """Gather what was measured with every strategy's default options, by launches and sweeps that ended well."""
-    steps: dict[Configuration, list[float]] = defaultdict(list)
-    without: dict[Configuration, list[float]] = defaultdict(list)
+    steps: dict[Scenario, list[float]] = defaultdict(list)
+    without: dict[Scenario, list[float]] = defaultdict(list)
     ratios: list[float] = []
     for record in records:
         if record.status != "ok" or record.label or record.task.checkpoint or record.task.is_accounted:
             continue
         kept = steps if record.exchange else without
-        kept[configuration_of(record)].append(seconds_of(record))
+        kept[scenario_of(record)].append(seconds_of(record))
         if record.world_size == 1 or not record.exchange:
             seconds = np.array([window.seconds / window.steps for window in record.windows])
             ratios += (seconds / np.median(seconds)).tolist()

@@ -22,7 +22,7 @@ from common.contract.work import Order
 from common.declarations import catalogue
 from common.declarations.strategy import Graph
 from common.errors import UserError
-from common.prediction.measured import Configuration, Measured
+from common.prediction.measured import Measured, Scenario
 from common.prediction.messages import Costs, Wire, path
 from common.prediction.steps import layers_of, step_seconds
 from common.statistics.fit import lines
@@ -65,7 +65,7 @@ class Fitted:
     """What two workers took to exchange, over what the library's own costs give."""
     rest_seconds: float
     crowding: float
-    """Of the two workers that were measured, as `Configuration` has it."""
+    """Of the two workers that were measured, as `Scenario` has it."""
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,11 @@ class Model:
     ratios: np.ndarray
     """As `Measured` has them."""
 
-    def seconds(self, asked: Configuration, software: float = 1.0, busy: float = 0.5) -> float:
+    def seconds(self, asked: Scenario, software: float = 1.0, busy: float = 0.5) -> float:
         """Seconds per step. Raises UserError as `parts` does."""
         return self.parts(asked, software, busy).seconds
 
-    def parts(self, asked: Configuration, software: float = 1.0, busy: float = 0.5) -> Parts:
+    def parts(self, asked: Scenario, software: float = 1.0, busy: float = 0.5) -> Parts:
         """The parts of a step, where latency and the processor's time per byte are `software` times as long.
 
         Where workers share cores, computing and copying take as many times as long as there are threads to a core.
@@ -142,7 +142,7 @@ def fit(measured: Measured) -> Model:
     Raises UserError where there is none.
     """
     fitted: dict[str, Fitted] = {}
-    names = {configuration.strategy for configuration in measured.steps}
+    names = {scenario.strategy for scenario in measured.steps}
     for name, strategy in catalogue.strategies().items():
         exchanges = measured.exchanges.get(strategy.family.library, {})
         if name not in names or strategy.graph is None or len(exchanges) < 2:
@@ -167,7 +167,7 @@ def fit(measured: Measured) -> Model:
     return Model(fitted, measured.ratios)
 
 
-def _computing(name: str, steps: Mapping[Configuration, Sequence[float]]) -> dict[str, Line]:
+def _computing(name: str, steps: Mapping[Scenario, Sequence[float]]) -> dict[str, Line]:
     """By preset the line through what one worker took; through one batch alone it goes to zero."""
     points: dict[str, list[tuple[int, float]]] = {}
     for each, seconds in steps.items():
@@ -196,9 +196,7 @@ def _costs(exchanges: Mapping[int, Sequence[float]], graph: Graph) -> Costs:
     return Costs(latency / (agreed * ring.messages), per_byte / ring.share)
 
 
-def _fitted(
-    graph: Graph, computing: Mapping[str, Line], two: Configuration, measured: Measured, costs: Costs
-) -> Fitted:
+def _fitted(graph: Graph, computing: Mapping[str, Line], two: Scenario, measured: Measured, costs: Costs) -> Fitted:
     alone = computing[two.preset].seconds(two.rows)
     without = measured.without_exchange.get(two)
     contention = median(without) / alone if without else 1.0
@@ -222,7 +220,7 @@ def _fitted(
     return Fitted(graph, computing, contention, costs, factor, rest, two.crowding)
 
 
-def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:
+def _played(graph: Graph, asked: Scenario, computed: float, costs: Costs) -> float:
     limited, wire = _step(graph, asked, computed, costs), asked.wire
     if not (wire.burst_bytes and wire.bandwidth_bits_per_second) or graph.order is Order.SERVERS:
         return limited
@@ -233,7 +231,7 @@ def _played(graph: Graph, asked: Configuration, computed: float, costs: Costs) -
     return max(unlimited, wire_alone, limited - wire.burst_bytes * wire.seconds_per_byte)
 
 
-def _step(graph: Graph, asked: Configuration, computed: float, costs: Costs) -> float:
+def _step(graph: Graph, asked: Scenario, computed: float, costs: Costs) -> float:
     # Stages of one model see the rows of all workers.
     share = asked.workers if graph.order is Order.STAGES else 1
     layers = layers_of(PRESETS[asked.preset], share * asked.rows, share * computed)
@@ -250,32 +248,32 @@ def _collective(graph: Graph, wire: Wire, workers: int, costs: Costs, name: str,
 
 
 def bands(
-    measured: Measured, asked: Iterable[Configuration], draws: int = 200, seed: int = 0
-) -> dict[Configuration, list[float]]:
-    """By configuration the ends of the intervals that 80 % of new launches lie in, low and high, and 95 %.
+    measured: Measured, asked: Iterable[Scenario], draws: int = 200, seed: int = 0
+) -> dict[Scenario, list[float]]:
+    """By scenario the ends of the intervals that 80 % of new launches lie in, low and high, and 95 %.
 
     They are percentiles over models that are fitted to resampled launches.
 
     A draw also multiplies latency and the processor's time per byte by a number with the spread of the strategies'
-    factors, by their quartiles, and the whole step by how much one launch differs from the median of its configuration.
+    factors, by their quartiles, and the whole step by how much one launch differs from the median of its scenario.
     How much of latency is processor time isn't known: each draw has another part.
     """
-    draw, configurations = np.random.default_rng(seed), [*asked]
+    draw, scenarios = np.random.default_rng(seed), [*asked]
     point = fit(measured)
     factors = np.log([each.factor for each in point.strategies.values()])
     low, high = np.percentile(factors, (25.0, 75.0))
     spread = float(high - low) / _QUARTILES if len(factors) > 2 else _USUAL_SPREAD
     noise = _launch_noise(measured)
-    drawn: dict[Configuration, list[float]] = {each: [] for each in configurations}
+    drawn: dict[Scenario, list[float]] = {each: [] for each in scenarios}
     for _ in range(draws):
         model, software, busy = fit(measured.resampled(draw)), float(np.exp(draw.normal(0.0, spread))), draw.uniform()
-        for each in configurations:
+        for each in scenarios:
             drawn[each].append(model.seconds(each, software, busy) * draw.choice(noise))
-    return {each: np.percentile(drawn[each], (10.0, 90.0, 2.5, 97.5)).tolist() for each in configurations}
+    return {each: np.percentile(drawn[each], (10.0, 90.0, 2.5, 97.5)).tolist() for each in scenarios}
 
 
 def _launch_noise(measured: Measured) -> np.ndarray:
-    """Launches over the median of their configuration, widened since a median of few is near each of them."""
+    """Launches over the median of their scenario, widened since a median of few is near each of them."""
     logs = [
         np.log(np.array(seconds) / median(seconds)) * np.sqrt(len(seconds) / (len(seconds) - 1))
         for launches in (measured.steps, measured.without_exchange)

@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 
 from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS
-from common.prediction.measured import Configuration, Measured
+from common.prediction.measured import Measured, Scenario
 from common.prediction.messages import by_formula
 from common.records.prediction import Baseline, Predicted, Scores
 
@@ -54,7 +54,7 @@ def _half(seconds: Sequence[float], which: int) -> float:
 
 
 def _rank_correlation(launched: Sequence[Predicted]) -> float | None:
-    """Spearman's, over strategies, in each configuration that at least four have; the median of all."""
+    """Spearman's, over strategies, in each scenario that at least four have; the median of all."""
     groups: dict[tuple[object, ...], list[Predicted]] = {}
     for each in launched:
         key = (each.preset, each.rows, each.workers, each.hosts, each.bandwidth_bits_per_second)
@@ -109,7 +109,7 @@ def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
     }
 
 
-def _distance(each: Configuration, asked: Predicted) -> tuple[int, float, float]:
+def _distance(each: Scenario, asked: Predicted) -> tuple[int, float, float]:
     """Another preset is farthest, then other numbers of workers, then other rows."""
     return (
         int(each.preset != asked.preset),

@@ -10,7 +10,7 @@ FILE = "predictions.predicted"
 
 
 class Predicted(Part, frozen=True, kw_only=True):
-    """The step of one strategy in one configuration."""
+    """The step of one strategy in one scenario."""
 
     strategy: str
     colors: list[str] = []
@@ -75,9 +75,10 @@ class Scores(Part, frozen=True, kw_only=True):
     """How well predictions did on what was held out."""
 
     configurations: Count
+    """Scenarios that were held out, by their name in earlier files."""
     launches: Count
     median_error: Amount
-    """Of |predicted / measured - 1|, over configurations."""
+    """Of |predicted / measured - 1|, over scenarios."""
     ninth_decile_error: Amount
     largest_error: Amount
     bias: float
@@ -86,7 +87,7 @@ class Scores(Part, frozen=True, kw_only=True):
     """Launches within their 80 % band."""
     covered_95: Count
     rank_correlation: float | None = None
-    """Spearman's, of samples per second over the strategies of a configuration, the median over configurations."""
+    """Spearman's, of samples per second over the strategies of a scenario, the median over scenarios."""
     noise_floor: Amount | None = None
     """The median error with which the first half of the launches predicts the second."""
     baselines: list[Baseline] = []
@@ -100,7 +101,7 @@ class Predictions(Versioned, frozen=True, kw_only=True):
     sources: list[str]
     """Folders with what was measured."""
     digest: str
-    """SHA-256 of the fitted models, from which the held-out configurations were drawn."""
+    """SHA-256 of the fitted models, from which the held-out scenarios were drawn."""
     assumptions: list[str]
     predicted: list[Predicted]
     scores: Scores | None = None

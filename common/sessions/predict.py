@@ -36,7 +36,7 @@ from common.launching.virtual_hosts.description import BURST_BYTES, parse_bandwi
 from common.measurement import machine
 from common.paths import ROOT
 from common.prediction import forecast, model, scores, shown
-from common.prediction.measured import Configuration, Measured, crowding_of, measured
+from common.prediction.measured import Measured, Scenario, crowding_of, measured
 from common.prediction.messages import Wire
 from common.records import manifest
 from common.records.certificate import trusted
@@ -98,7 +98,7 @@ class Scope:
     verify: bool = False
     """Measure one worker and two over virtual hosts, predict what is held out, launch that, and score predictions."""
     held_out: int = 64
-    """Configurations that are held out, about; each is launched in two rounds."""
+    """Scenarios that are held out, about; each is launched in two rounds."""
     repetitions: int = 2
     """Rounds of what the models of a verification are fitted to."""
 
@@ -189,9 +189,7 @@ def _predict(console: Console, arguments: Arguments) -> None:
         )
     task = scope.task
     asked = [
-        Configuration(
-            name, task.preset, local_batch(task, workers), workers, hosts, scope.wire if hosts > 1 else Wire()
-        )
+        Scenario(name, task.preset, local_batch(task, workers), workers, hosts, scope.wire if hosts > 1 else Wire())
         for name in scope.strategies or strategies
         for workers, hosts in scope.worlds
         if workers <= forecast.most_workers(name, task.preset)
@@ -247,7 +245,7 @@ def _verify(console: Console, arguments: Arguments) -> None:
         launches = [*fitted_to(scope, 1)]
         console.print(
             f"{scope.repetitions} rounds of {len(launches)} launches that the models are fitted to, then 2 rounds of "
-            f"{scope.held_out} configurations that are held out."
+            f"{scope.held_out} scenarios that are held out."
         )
         return
     ensure_writable(output.out)
@@ -271,8 +269,8 @@ def stages(scope: Scope, spread: Hosts, seed: int, folder: Path) -> Iterator[Sta
         measurements = _fitted_records(folder)
         fitted = model.fit(measurements)
         held = drawn(scope, spread, forecast.digest_of(fitted), [*fitted.strategies])
-        configurations = [configuration for configuration, _ in held]
-        _keep(folder, forecast.predictions(measurements, configurations, [folder.name]))
+        scenarios = [scenario for scenario, _ in held]
+        _keep(folder, forecast.predictions(measurements, scenarios, [folder.name]))
     kept = read_record(path, Predictions)
     names = [*dict.fromkeys(each.strategy for each in kept.predicted)]
     held = [launch for _, launch in drawn(scope, spread, kept.digest, names)]
@@ -300,13 +298,13 @@ def fitted_to(scope: Scope, repetition: int) -> Iterator[Planned]:
         yield Planned(SWEEPS, PlannedSweep(catalogue.find_library(library), _SWEEP, repetition, hosts=2))
 
 
-def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> list[tuple[Configuration, PlannedLaunch]]:
+def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> list[tuple[Scenario, PlannedLaunch]]:
     """What is held out: the digest of the models draws a preset, a batch, hosts and a link for each strategy."""
     draw = random.Random(digest)
-    held: list[tuple[Configuration, PlannedLaunch]] = []
+    held: list[tuple[Scenario, PlannedLaunch]] = []
     for _ in range(math.ceil(scope.held_out / len(names))):
         preset, batch = draw.choice(_PRESETS), draw.choice(_HELD_BATCHES)
-        # Twice as many configurations have cores of their own as share them.
+        # Twice as many scenarios have cores of their own as share them.
         workers = draw.choice((2, 2, HOSTS))
         delay_seconds = draw.choice(_HELD_DELAYS_SECONDS)
         low, high = map(math.log, _DELAYED_MBITS if delay_seconds else _HELD_MBITS)
@@ -315,8 +313,8 @@ def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> lis
         wire = Wire(bits, delay_seconds, BURST_BYTES)
         for name in names:
             crowding = crowding_of(name, workers, spread.cores_together)
-            configuration = Configuration(name, preset, batch, workers, workers, wire, crowding)
-            held.append((configuration, _launch(catalogue.find(name), preset, batch, workers, wire, 1)))
+            scenario = Scenario(name, preset, batch, workers, workers, wire, crowding)
+            held.append((scenario, _launch(catalogue.find(name), preset, batch, workers, wire, 1)))
     return held
 
 
@@ -362,7 +360,7 @@ def _scored(folder: Path) -> Predictions:
     kept = read_record(predictions_path(folder), Predictions)
     launched = measured(trusted(read_records(folder / HELD, Record), folder / HELD).values(), ()).steps
     held = [
-        structs.replace(each, measured_seconds=[*launched.get(forecast.configuration_of(each), ())])
+        structs.replace(each, measured_seconds=[*launched.get(forecast.scenario_of(each), ())])
         for each in kept.predicted
     ]
     baselines = scores.baselines_of(_fitted_records(folder))

@@ -28,7 +28,7 @@ _EXPOSED = ("exposed_seconds", "exposed_low", "exposed_high", "exposed_n")
 _OF_A_PART = ("part", "seconds", "low", "high", "n", "is_paired")
 
 
-class Configuration(NamedTuple):
+class StepKey(NamedTuple):
     """What is never pooled with another."""
 
     regime: str
@@ -57,19 +57,19 @@ class Step:
         return (self.trained["seconds"] - self.computed["seconds"]).dropna()
 
 
-Steps = Mapping[Configuration, Step]
+Steps = Mapping[StepKey, Step]
 
 
-def configuration(row: Mapping[str, object]) -> Configuration:
+def configuration(row: Mapping[str, object]) -> StepKey:
     """The configuration of a row of launches or cells."""
-    return Configuration(row["regime"], row["strategy"], row["workers"])
+    return StepKey(row["regime"], row["strategy"], row["workers"])
 
 
-def decompose(cells: pd.DataFrame, launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[Configuration, Step]:
+def decompose(cells: pd.DataFrame, launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[StepKey, Step]:
     """The step of each of the `cells` with gradient exchange, from `launches`, both as `summaries` has them."""
     rounds = pairs.with_rounds(launches, plan)["round"].reindex(launches.index)
     numbered = launches.assign(round=rounds.where(rounds.notna(), -1.0 - np.arange(len(launches))))
-    keys = [*Configuration._fields, "exchange"]
+    keys = [*StepKey._fields, "exchange"]
     times = numbered.groupby([*keys, "round"])[_TIMES].median()
     of_launches = {key: group.droplevel(keys) for key, group in times.groupby(level=keys)}
     nothing, trained = times.iloc[:0].droplevel(keys), cells[cells["exchange"]].to_dict("records")

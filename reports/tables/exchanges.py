@@ -13,7 +13,7 @@ import pandas as pd
 from common.records.collectives import Cell, CollectivesRecord, Replayed, transfer_seconds
 from common.records.trace import STEP
 from reports.tables import columns, pairs
-from reports.tables.decomposition import Configuration, Steps, configuration
+from reports.tables.decomposition import StepKey, Steps, configuration
 
 OVERLAP, CONTENTION = "overlap", "contention"
 
@@ -24,7 +24,7 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], step
     `launches` are those of `summaries`, `steps` those of `decompose`. A replay counts by the median over its calls.
     """
     measured = {row["launch"]: row for row in launches.to_dict("records")}
-    groups: dict[Configuration, list[str]] = {}
+    groups: dict[StepKey, list[str]] = {}
     refused: dict[tuple[str, int, str], list[str]] = {}
     for stem, record in replays.items():
         replayed = record.replayed or Replayed(strategy=record.title, launch="", source="")

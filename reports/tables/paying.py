@@ -12,7 +12,7 @@ import pandas as pd
 from common.records.metrics import fewest_batch
 from common.records.training import Record
 from reports.tables import columns, pairs
-from reports.tables.decomposition import Configuration, Step, Steps, configuration
+from reports.tables.decomposition import Step, StepKey, Steps, configuration
 
 PAYS, DOES_NOT_PAY = "pays", "doesn't pay"
 SURELY_PAYS, SURELY_DOES_NOT = "surely pays", "surely doesn't"
@@ -23,9 +23,9 @@ def table(launches: pd.DataFrame, cells: pd.DataFrame, steps: Steps, records: Ma
 
     `launches` and `cells` are those of `summaries`, `steps` those of `decompose`.
     """
-    keys = zip(*(launches[name] for name in (*Configuration._fields, "launch")), strict=True)
+    keys = zip(*(launches[name] for name in (*StepKey._fields, "launch")), strict=True)
     # Those whose workers each have rows of their own.
-    shared = {Configuration(*key) for *key, launch in keys if records[launch].shards == records[launch].world_size}
+    shared = {StepKey(*key) for *key, launch in keys if records[launch].shards == records[launch].world_size}
     trains = cells["exchange"]
     computing = {configuration(cell): cell["seconds"] for cell in cells[~trains].to_dict("records")}
     of_several = trains & cells["synchronous"] & (cells["scaling"] == "weak") & (cells["workers"] > 1)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from common.prediction.measured import Configuration, Measured
+from common.prediction.measured import Measured, Scenario
 
 ALPHA, GAMMA, PER_ROW = 1e-4, 2e-9, 1e-4
 SIZE = 1_605_632
@@ -18,8 +18,8 @@ REST = 0.001
 """What the made-up strategies take around their one collective."""
 
 
-def configuration(strategy="torch_ddp", workers=1, rows=64, **changes) -> Configuration:
-    return Configuration(strategy, "pathway", rows, workers, workers, **changes)
+def scenario(strategy="torch_ddp", workers=1, rows=64, **changes) -> Scenario:
+    return Scenario(strategy, "pathway", rows, workers, workers, **changes)
 
 
 def make_measured(rest=REST, launches=3) -> Measured:
@@ -27,9 +27,9 @@ def make_measured(rest=REST, launches=3) -> Measured:
     steps, without = {}, {}
     for strategy in ("torch_ddp", "tf_multi_worker_mirrored", "torch_lightning_ddp"):
         for rows in (64, 192):
-            steps[configuration(strategy, 1, rows)] = [PER_ROW * rows] * launches
-        without[configuration(strategy, 2)] = [1.1 * PER_ROW * 64] * launches
-        steps[configuration(strategy, 2)] = [1.1 * PER_ROW * 64 + exchange_seconds(2) + rest] * launches
+            steps[scenario(strategy, 1, rows)] = [PER_ROW * rows] * launches
+        without[scenario(strategy, 2)] = [1.1 * PER_ROW * 64] * launches
+        steps[scenario(strategy, 2)] = [1.1 * PER_ROW * 64 + exchange_seconds(2) + rest] * launches
     exchanges = {size: [2 * ALPHA + size * GAMMA] * launches for size in (8, 4096, 2**20, 2**22)}
     libraries = dict.fromkeys(("gloo", "tensorflow", "jax"), exchanges)
     return Measured(steps, without, np.array([1.0]), libraries)

@@ -2,34 +2,34 @@
 
 import pytest
 
-from common.prediction.forecast import assumptions, configuration_of, most_workers, predictions
+from common.prediction.forecast import assumptions, most_workers, predictions, scenario_of
 from common.prediction.messages import Wire
 from common.prediction.model import fit
-from tests.common.prediction.made_up import configuration, make_measured
+from tests.common.prediction.made_up import make_measured, scenario
 
 
 def forecast(measured, asked):
     return predictions(measured, asked, ["somewhere"]).predicted
 
 
-def test_a_prediction_says_which_configuration_it_is_of():
-    asked = configuration(workers=8, rows=96, wire=Wire(1e9, 0.001), crowding=2.0)
+def test_a_prediction_says_which_scenario_it_is_of():
+    asked = scenario(workers=8, rows=96, wire=Wire(1e9, 0.001), crowding=2.0)
     [row] = forecast(make_measured(), [asked])
-    assert configuration_of(row) == asked
+    assert scenario_of(row) == asked
     assert row.oversubscribed
 
 
 def test_the_bandwidth_for_90_percent_is_the_least_that_gives_it():
     measured = make_measured(rest=0.0)
-    asked = configuration(workers=2, rows=640, wire=Wire(1e9))
+    asked = scenario(workers=2, rows=640, wire=Wire(1e9))
     [row] = forecast(measured, [asked])
     # Two workers compute 10 % slower beside one another, so nothing reaches 90 % but in the limit.
     assert row.bandwidth_for_90 is None
     [row] = forecast(make_measured_without_contention(), [asked])
     model = fit(make_measured_without_contention())
     for factor, reaches in ((1.01, True), (0.98, False)):
-        each = configuration(workers=2, rows=640, wire=Wire(factor * row.bandwidth_for_90))
-        assert (model.seconds(configuration(rows=640)) / model.seconds(each) >= 0.9) == reaches
+        each = scenario(workers=2, rows=640, wire=Wire(factor * row.bandwidth_for_90))
+        assert (model.seconds(scenario(rows=640)) / model.seconds(each) >= 0.9) == reaches
 
 
 def make_measured_without_contention():
@@ -42,23 +42,19 @@ def make_measured_without_contention():
 
 
 def test_half_efficiency_is_where_doubling_crosses_it():
-    [row] = forecast(make_measured(), [configuration(workers=8)])
+    [row] = forecast(make_measured(), [scenario(workers=8)])
     model = fit(make_measured())
-    alone, most = model.seconds(configuration()), row.half_efficiency_workers
-    assert (
-        alone / model.seconds(configuration(workers=most))
-        >= 0.5
-        > alone / model.seconds(configuration(workers=2 * most))
-    )
+    alone, most = model.seconds(scenario()), row.half_efficiency_workers
+    assert alone / model.seconds(scenario(workers=most)) >= 0.5 > alone / model.seconds(scenario(workers=2 * most))
 
 
 def test_what_was_verified_is_told_from_what_is_extrapolated():
-    rows = forecast(make_measured(), [configuration(workers=workers) for workers in (2, 4, 8)])
+    rows = forecast(make_measured(), [scenario(workers=workers) for workers in (2, 4, 8)])
     assert [row.is_extrapolated for row in rows] == [False, False, True]
 
 
 def test_65_536_workers_are_predicted():
-    [row] = forecast(make_measured(), [configuration(workers=65_536)])
+    [row] = forecast(make_measured(), [scenario(workers=65_536)])
     assert row.low_95 <= row.seconds <= row.high_95
     assert row.efficiency < 0.01
 
@@ -74,6 +70,6 @@ def test_what_cannot_be_validated_is_named():
 
 @pytest.mark.parametrize("workers", [2, 16])
 def test_parts_add_up_to_the_step(workers):
-    [row] = forecast(make_measured(), [configuration(workers=workers)])
+    [row] = forecast(make_measured(), [scenario(workers=workers)])
     parts = row.computing_seconds + row.straggling_seconds + row.exchange_seconds + row.rest_seconds
     assert parts == pytest.approx(row.seconds)

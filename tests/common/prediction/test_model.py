@@ -14,9 +14,9 @@ from tests.common.prediction.made_up import (
     PER_ROW,
     REST,
     SIZE,
-    configuration,
     exchange_seconds,
     make_measured,
+    scenario,
 )
 
 
@@ -49,26 +49,26 @@ def test_a_step_that_shows_no_exchange_leaves_a_rest():
 
 
 def test_two_workers_take_what_they_took_and_one_what_one_took(model):
-    assert model.seconds(configuration(workers=1, rows=96)) == pytest.approx(PER_ROW * 96)
-    assert model.seconds(configuration(workers=2)) == pytest.approx(1.1 * PER_ROW * 64 + exchange_seconds(2) + REST)
+    assert model.seconds(scenario(workers=1, rows=96)) == pytest.approx(PER_ROW * 96)
+    assert model.seconds(scenario(workers=2)) == pytest.approx(1.1 * PER_ROW * 64 + exchange_seconds(2) + REST)
 
 
 @pytest.mark.parametrize("workers", [4, 64, 1024])
 def test_more_workers_take_the_ring_of_more(model, workers):
     expected = 1.1 * PER_ROW * 64 + REST + exchange_seconds(workers)
-    assert model.seconds(configuration(workers=workers)) == pytest.approx(expected)
+    assert model.seconds(scenario(workers=workers)) == pytest.approx(expected)
 
 
 def test_a_slow_link_takes_what_its_bits_do(model):
     wire = Wire(100e6, 0.001)
     # Each message first asks, and then sends.
     waiting = REST + 2 * (ALPHA + 2 * 0.001) + SIZE * 8 / 100e6 * 1514 / 1448
-    assert model.seconds(configuration(workers=2, wire=wire)) == pytest.approx(1.1 * PER_ROW * 64 + waiting)
+    assert model.seconds(scenario(workers=2, wire=wire)) == pytest.approx(1.1 * PER_ROW * 64 + waiting)
 
 
 def test_a_ring_whose_ranks_ask_ahead_waits_twice_for_the_first_message_of_a_pass_alone(model):
     def waiting(strategy: str) -> float:
-        far, near = (configuration(strategy, 4, wire=Wire(latency_seconds=each)) for each in (0.01, 0.0))
+        far, near = (scenario(strategy, 4, wire=Wire(latency_seconds=each)) for each in (0.01, 0.0))
         return (model.seconds(far) - model.seconds(near)) / 0.01
 
     assert waiting("torch_ddp") == pytest.approx(12)
@@ -77,19 +77,19 @@ def test_a_ring_whose_ranks_ask_ahead_waits_twice_for_the_first_message_of_a_pas
 
 def test_a_token_bucket_fills_while_ranks_compute(model):
     beta = 8 / 100e6 * 1514 / 1448
-    whole = model.seconds(configuration(workers=2, wire=Wire(100e6)))
+    whole = model.seconds(scenario(workers=2, wire=Wire(100e6)))
     # What it lets through at once is free, as long as the wire isn't always busy.
-    few = model.seconds(configuration(workers=2, wire=Wire(100e6, burst_bytes=1000)))
+    few = model.seconds(scenario(workers=2, wire=Wire(100e6, burst_bytes=1000)))
     assert few == pytest.approx(whole - 2 * 1000 * beta - 1000 * beta)
-    assert model.seconds(configuration(workers=2, wire=Wire(100e6, burst_bytes=SIZE))) == pytest.approx(SIZE * beta)
+    assert model.seconds(scenario(workers=2, wire=Wire(100e6, burst_bytes=SIZE))) == pytest.approx(SIZE * beta)
     # Nor is a step shorter than over a wire that is never waited for.
-    unlimited = model.seconds(configuration(workers=2))
-    assert model.seconds(configuration(workers=2, wire=Wire(1e12, burst_bytes=SIZE))) == pytest.approx(unlimited)
+    unlimited = model.seconds(scenario(workers=2))
+    assert model.seconds(scenario(workers=2, wire=Wire(1e12, burst_bytes=SIZE))) == pytest.approx(unlimited)
 
 
 @pytest.mark.parametrize(("busy", "times"), [(0.0, 1.0), (0.5, 2**0.5), (1.0, 2.0)])
 def test_where_cores_are_shared_computing_and_copying_take_longer(model, busy, times):
-    shared = model.seconds(configuration(workers=4, crowding=2.0), busy=busy)
+    shared = model.seconds(scenario(workers=4, crowding=2.0), busy=busy)
     latency, copying = REST + 6 * ALPHA, exchange_seconds(4) - 6 * ALPHA
     assert shared == pytest.approx(2 * 1.1 * PER_ROW * 64 + times * latency + 2 * copying)
 
@@ -98,8 +98,8 @@ def test_crowding_counts_from_that_of_the_two_workers_that_were_measured():
     measured = make_measured()
     crowded = {dataclasses.replace(each, crowding=1.5): seconds for each, seconds in measured.steps.items()}
     model = fit(dataclasses.replace(measured, steps=crowded))
-    alike = model.seconds(configuration(workers=4, crowding=1.5))
-    assert alike == pytest.approx(fit(measured).seconds(configuration(workers=4)))
+    alike = model.seconds(scenario(workers=4, crowding=1.5))
+    assert alike == pytest.approx(fit(measured).seconds(scenario(workers=4)))
 
 
 def test_an_all_reduce_of_what_is_fused_waited_for_a_cycle_and_for_another_one():
@@ -111,9 +111,9 @@ def test_an_all_reduce_of_what_is_fused_waited_for_a_cycle_and_for_another_one()
 
 
 def test_the_parts_of_a_step_are_the_step(model):
-    parts = model.parts(configuration(workers=16))
+    parts = model.parts(scenario(workers=16))
     whole = parts.computing_seconds + parts.straggling_seconds + parts.exchange_seconds + parts.rest_seconds
-    assert whole == pytest.approx(model.seconds(configuration(workers=16)))
+    assert whole == pytest.approx(model.seconds(scenario(workers=16)))
     assert parts.computing_seconds == pytest.approx(1.1 * parts.alone_seconds)
 
 
@@ -127,7 +127,7 @@ def test_the_slowest_of_many_is_the_expected_maximum():
 
 def test_stragglers_make_computing_longer_the_more_workers_there_are():
     model = fit(dataclasses.replace(make_measured(), ratios=np.linspace(0.9, 1.2, 100)))
-    parts = [model.parts(configuration(workers=workers)) for workers in (2, 4, 1024)]
+    parts = [model.parts(scenario(workers=workers)) for workers in (2, 4, 1024)]
     assert parts[0].straggling_seconds == pytest.approx(0)
     assert 0 < parts[1].straggling_seconds < parts[2].straggling_seconds
 
@@ -136,11 +136,11 @@ def test_without_a_second_batch_computing_is_in_proportion_to_the_rows():
     measured = make_measured()
     steps = {each: seconds for each, seconds in measured.steps.items() if each.rows == 64}
     model = fit(dataclasses.replace(measured, steps=steps))
-    assert model.seconds(configuration(rows=128)) == pytest.approx(PER_ROW * 128)
+    assert model.seconds(scenario(rows=128)) == pytest.approx(PER_ROW * 128)
 
 
 def test_bands_hold_the_prediction_and_widen_with_the_spread_of_launches():
-    measured, asked = make_measured(), configuration(workers=8)
+    measured, asked = make_measured(), scenario(workers=8)
     noisy = {each: [0.9 * seconds[0], seconds[0], 1.2 * seconds[0]] for each, seconds in measured.steps.items()}
     seconds = fit(measured).seconds(asked)
     narrow, wide = (bands(each, [asked])[asked] for each in (measured, dataclasses.replace(measured, steps=noisy)))
@@ -152,9 +152,9 @@ def test_bands_hold_the_prediction_and_widen_with_the_spread_of_launches():
 
 def test_what_was_not_measured_is_refused(model):
     with pytest.raises(UserError, match="torch_fsdp wasn't measured with one worker and with two"):
-        model.seconds(configuration("torch_fsdp", 4))
+        model.seconds(scenario("torch_fsdp", 4))
     with pytest.raises(UserError, match="torch_ddp wasn't measured on wide"):
-        model.seconds(dataclasses.replace(configuration(workers=4), preset="wide"))
+        model.seconds(dataclasses.replace(scenario(workers=4), preset="wide"))
 
 
 @pytest.mark.parametrize("missing", ["exchanges", "steps"])
@@ -166,5 +166,5 @@ def test_without_anything_measured_the_way_out_is_named(missing):
 def test_two_workers_are_never_faster_than_themselves():
     # Times a number and over it again, some of these seconds come out below themselves.
     model = fit(dataclasses.replace(make_measured(), ratios=np.array([0.9, 1.0, 1.13])))
-    parts = [model.parts(configuration(workers=2, rows=rows)) for rows in range(1, 500)]
+    parts = [model.parts(scenario(workers=2, rows=rows)) for rows in range(1, 500)]
     assert min(each.straggling_seconds for each in parts) >= 0

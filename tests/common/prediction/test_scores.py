@@ -6,11 +6,11 @@ from msgspec import structs
 from common.prediction.forecast import predictions
 from common.prediction.messages import Wire
 from common.prediction.scores import baselines_of, score
-from tests.common.prediction.made_up import PER_ROW, SIZE, configuration, make_measured
+from tests.common.prediction.made_up import PER_ROW, SIZE, make_measured, scenario
 
 
 def predicted(measured_over_predicted, strategy="torch_ddp"):
-    [row] = predictions(make_measured(), [configuration(strategy, 4)], []).predicted
+    [row] = predictions(make_measured(), [scenario(strategy, 4)], []).predicted
     return structs.replace(row, measured_seconds=[row.seconds * ratio for ratio in measured_over_predicted])
 
 
@@ -32,7 +32,7 @@ def test_the_noise_floor_is_how_well_one_round_predicts_the_other():
     assert score([predicted([1.0])], {}).noise_floor is None
 
 
-def test_strategies_are_ranked_within_a_configuration():
+def test_strategies_are_ranked_within_a_scenario():
     row = predicted([1.0])
     ordered = [
         structs.replace(row, seconds=seconds, measured_seconds=[measured])
@@ -51,7 +51,7 @@ def test_nothing_measured_is_nothing_scored():
 def test_baselines_worked_out_by_hand():
     asked = structs.replace(predicted([1.0]), bandwidth_bits_per_second=100e6)
     baselines = baselines_of(make_measured())
-    alone, two = PER_ROW * 64, make_measured().steps[configuration(workers=2)][0]
+    alone, two = PER_ROW * 64, make_measured().steps[scenario(workers=2)][0]
     assert baselines["nearest measured"](asked) == pytest.approx(two)
     assert baselines["computing plus bytes over bandwidth"](asked) == pytest.approx(alone + 1.5 * 8 * SIZE / 100e6)
     serial = two / alone - 1
@@ -61,5 +61,5 @@ def test_baselines_worked_out_by_hand():
 
 
 def test_a_link_makes_no_other_number_of_workers_nearer():
-    [row] = predictions(make_measured(), [configuration(workers=2, wire=Wire(1e7))], []).predicted
-    assert baselines_of(make_measured())["nearest measured"](row) == make_measured().steps[configuration(workers=2)][0]
+    [row] = predictions(make_measured(), [scenario(workers=2, wire=Wire(1e7))], []).predicted
+    assert baselines_of(make_measured())["nearest measured"](row) == make_measured().steps[scenario(workers=2)][0]
