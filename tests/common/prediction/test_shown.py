@@ -6,14 +6,14 @@ from msgspec import structs
 from common.observations import display
 from common.prediction import forecast, shown
 from common.prediction.scores import baselines_of, score
-from tests.common.prediction.made_up import configuration, make_measured
+from tests.common.prediction.made_up import make_measured, scenario
 
 NAMES = ("torch_ddp", "tf_multi_worker_mirrored", "torch_lightning_ddp")
 
 
 @pytest.fixture(scope="module")
 def predictions():
-    asked = [configuration(name, workers) for name in NAMES for workers in (4, 1024)]
+    asked = [scenario(name, workers) for name in NAMES for workers in (4, 1024)]
     return forecast.predictions(make_measured(), asked, ["somewhere"])
 
 
