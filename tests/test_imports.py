@@ -140,6 +140,11 @@ def test_reports_import_no_framework_and_nothing_of_ours_but_common_and_themselv
     assert forbidden_imports([REPORTS], FRAMEWORKS | OURS - {"common", "reports"}) == {}
 
 
+def test_reports_import_records_and_observations_and_nothing_that_measures():
+    rooms = {room_of(name) for path in modules_in(REPORTS) for name in modules_in_package(path.read_text())}
+    assert rooms <= {*LOOSE, "contract", "declarations", "statistics", "records", "observations"}
+
+
 def test_pytorch_knows_no_tensorflow_and_tensorflow_no_torch():
     assert forbidden_imports([ROOT / "pytorch_impl"], FRAMEWORKS - {"torch"}) == {}
     assert forbidden_imports([ROOT / "tf_impl"], {"torch", "horovod"}) == {}

@@ -13,13 +13,10 @@ from pathlib import Path
 from msgspec import structs
 
 from common.measurement import limits
-from common.records.training import Window
+from common.records.training import TICK_SECONDS, Window
 
 STAT = Path("/proc/stat")
 CPUS = Path("/sys/devices/system/cpu")
-
-TICK_SECONDS = 0.01
-"""In what steps Linux tells the times of its cores (USER_HZ is 100 on every machine that the frameworks run on)."""
 
 # Ranks meet again in the first exchange of a window: the less all this takes, the less it can take one of them longer.
 _SPIN_STEPS = 1500

@@ -26,6 +26,9 @@ from common.records.header import (
 from common.records.quotation import Quotation
 from common.records.site import placement
 
+TICK_SECONDS = 0.01
+"""In what steps Linux tells the times of its cores (USER_HZ is 100 on every machine that the frameworks run on)."""
+
 
 class Window(Part, frozen=True, kw_only=True):
     """A clocked window of one rank, and what else happened meanwhile, None where the kernel doesn't tell."""

@@ -36,12 +36,12 @@ from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import HERE, run_planned
-from common.records import ceiling, certificate, manifest, metrics
+from common.records import calibration, ceiling, certificate, change, manifest, metrics
 from common.records.ceiling import Ceiling
 from common.records.certificate import Comparison
 from common.records.files import damaged_records, read_record, read_records
 from common.records.training import Record
-from common.sessions import calibration, ceilings, placement, regression, submission
+from common.sessions import calibrate, ceilings, placement, regression, submission
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
 from common.sessions.comparison_scope import Scope, certificates, plan_table, worlds
@@ -98,7 +98,7 @@ def main() -> None:
         identity += f"\nagainst {against.commit}"
     job = slurm.job() if selection.slurm else None
     with begin(console, "compare", arguments, identity, kind=scope.profile, job=job) as session:
-        calibration.copy_into(session.folder, session.folder.parent)
+        calibrate.copy_into(session.folder, session.folder.parent)
         with other_checkout(against, session.folder) if against else nullcontext() as checkout:
             stages = _run(session, scope, hosts, checkout)
         failure = _conclude(session, against, stages)
@@ -173,7 +173,7 @@ def _conclude(session: Session, against: Against | None, stages: Sequence[Stage[
     if not against:
         return failure_of(records, certificate.compare(records, session.folder))
     failure = regression.conclude(session.console, against, session.folder, stages)
-    manifest.note(session.folder, [session.folder / regression.FILE])
+    manifest.note(session.folder, [session.folder / change.FILE])
     # This checkout alone makes certificates, so the gate has no pair of one that fails.
     certificates_here = {name: record for name, record in records.items() if record.task.checkpoint_steps}
     return failure or failure_of(certificates_here, [])

@@ -5,40 +5,29 @@ An edit of the README or of a report doesn't change what launches measure, so it
 
 from __future__ import annotations
 
-import csv
-import dataclasses
 import hashlib
-import io
 import json
 import os
 import platform
 import re
 import secrets
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-import msgspec
 
 from common.declarations.catalogue import families
 from common.environments import inventory
-from common.errors import UserError
 from common.files import write_atomically
 from common.launching.inheritance import world_variables
 from common.measurement import machine
 from common.paths import ROOT
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-Row = TypeVar("Row", bound="DataclassInstance")
+from common.records import variables as obeyed
 
 FINISHED = "finished"
 """The file that a folder has from the end of its session on."""
 
-_OPTIONS, _FINGERPRINT, _VARIABLES = "options.txt", "fingerprint.txt", "variables.txt"
+_OPTIONS, _FINGERPRINT = "options.txt", "fingerprint.txt"
 
 _PREFIXES = (
     *("CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GLOO_", "GOMP_", "KMP_", "LD_PRELOAD"),
@@ -68,7 +57,7 @@ def unfinished_or_new(results: Path, kind: str, options: str, moves: bool = Fals
     variables = obeyed_variables()
     begun_with = fingerprint(variables, moves)
     if variables:
-        print(f"Frameworks obey variables that are set here: {variables_in_words(variables)}.", flush=True)
+        print(f"Frameworks obey variables that are set here: {obeyed.in_words(variables)}.", flush=True)
     for folder in sorted(results.glob(f"*-{kind}"), reverse=True):
         if (folder / FINISHED).exists() or _text(folder / _OPTIONS) != options:
             continue
@@ -77,7 +66,7 @@ def unfinished_or_new(results: Path, kind: str, options: str, moves: bool = Fals
         print(f"{folder} doesn't go on: code, packages, variables or machine changed since it was begun.", flush=True)
         break
     folder = results / f"{datetime.now(UTC).strftime('%Y%m%dT%H%M%S')}-{kind}"
-    write_atomically(folder / _VARIABLES, f"{json.dumps(variables, indent=1)}\n".encode())
+    obeyed.keep(folder, variables)
     write_atomically(folder / _FINGERPRINT, begun_with.encode())
     write_atomically(folder / _OPTIONS, options.encode())
     return folder
@@ -135,57 +124,12 @@ def obeyed_variables(environment: Mapping[str, str] = os.environ) -> dict[str, s
     }
 
 
-def kept_variables(folder: Path) -> dict[str, str] | None:
-    """The variables that frameworks obey, as the user had set them when the session in the folder began.
-
-    None where nobody kept them. Raises UserError where the file is damaged.
-    """
-    path = folder / _VARIABLES
-    if not path.exists():
-        return None
-    try:
-        return {str(name): str(value) for name, value in json.loads(path.read_text(encoding="utf-8")).items()}
-    except (OSError, ValueError, AttributeError) as error:
-        raise UserError(f"{path} can't be read ({error}): delete it or run the session again.") from error
-
-
-def variables_in_words(variables: Mapping[str, str] | None, over_hosts: bool = False) -> str:
-    """The variables and their values in one line; `over_hosts` says that ssh started the launches."""
-    if variables is None:
-        return "unknown: the folder has no variables.txt"
-    values = {name: value if value.isprintable() else ascii(value) for name, value in variables.items()}
-    words = ", ".join(f"{name}={value}" for name, value in values.items()) or "none"
-    where = " where the session was started, which hosts don't get; their own variables aren't known"
-    return words + where if over_hosts else words
-
-
 def order_seed(folder: Path, asked_for: int | None) -> int:
     """Seed of the order of launches: the one that the folder was begun with, else the one asked for, else a new one."""
     marker = folder / "order_seed.txt"
     if not marker.exists():
         write_atomically(marker, str(secrets.randbelow(2**31) if asked_for is None else asked_for).encode())
     return int(marker.read_text(encoding="utf-8"))
-
-
-def write_rows(path: Path, rows: Iterable[Row], kind: type[Row]) -> None:
-    """Write a table whole or not at all: the names of the row's fields, then the rows, with None as an empty cell."""
-    names, table = [each.name for each in dataclasses.fields(kind)], io.StringIO()
-    lines = [[getattr(row, name) for name in names] for row in rows]
-    csv.writer(table, lineterminator="\n").writerows([names, *lines])
-    write_atomically(path, table.getvalue().encode())
-
-
-def read_rows(path: Path, kind: type[Row]) -> list[Row]:
-    """The rows of a table, without columns of other names; empty cells have the field's default.
-
-    Raises OSError or ValueError where it can't be read, lacks a column, or has a value that can't be meant.
-    """
-    with path.open(encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file)
-        if lacking := {each.name for each in dataclasses.fields(kind)} - {*(table.fieldnames or ())}:
-            raise ValueError(f"it has no column {', '.join(sorted(lacking))}")
-        filled = [{name: cell for name, cell in line.items() if cell} for line in table]
-        return [msgspec.convert(line, kind, strict=False) for line in filled]
 
 
 def _text(path: Path) -> str | None:

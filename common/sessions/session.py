@@ -29,7 +29,8 @@ from common.paths import ROOT
 from common.records import manifest
 from common.records.header import Header
 from common.records.presentation import write_presentation
-from common.sessions.folder import FINISHED, order_seed, read_rows, unfinished_or_new, write_rows
+from common.records.tables import read_rows, write_rows
+from common.sessions.folder import FINISHED, order_seed, unfinished_or_new
 
 if TYPE_CHECKING:
     import pandas

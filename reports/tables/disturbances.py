@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from msgspec import structs
 
-from common.measurement.disturbance import TICK_SECONDS
-from common.records.training import Record
+from common.records.training import TICK_SECONDS, Record
 from reports.tables import columns
 
 TOLERATED_SHARE = 0.05

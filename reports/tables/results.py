@@ -8,13 +8,13 @@ from pathlib import Path
 import pandas as pd
 
 from common.errors import UserError
+from common.records import variables
 from common.records.ceiling import Ceiling, read_ceilings
 from common.records.collectives import CollectivesRecord
 from common.records.files import damaged_records, record_paths
 from common.records.manifest import Differences, check
 from common.records.presentation import read_presented
 from common.records.training import Record
-from common.sessions.folder import kept_variables
 from common.statistics.paired import MARGIN
 from reports.tables.damage import check_plan, check_records
 
@@ -99,7 +99,7 @@ def origin_of(folder: Path, files: Iterable[Path]) -> Origin:
     command = noted.read_text(encoding="utf-8", errors="replace").strip() if noted.exists() else ""
     for path in files:
         content.update(path.read_bytes())
-    return Origin(command, check(folder), kept_variables(folder), content.hexdigest())
+    return Origin(command, check(folder), variables.read(folder), content.hexdigest())
 
 
 def newest_comparison(folder: Path) -> Path:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from common.launching.virtual_hosts.calibration import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.charts import style, sweep

@@ -5,8 +5,7 @@ from functools import partial
 
 import pandas as pd
 
-from common.records import manifest
-from common.sessions import calibration
+from common.records import calibration, manifest
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.charts import speed as speed_charts

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from common.records import manifest
+from common.records import manifest, variables
 from common.records.header import Header, Machine
-from common.sessions.folder import variables_in_words
 from reports import blocks
 from reports.tables.material import Material
 from reports.tables.results import Origin
@@ -47,7 +46,7 @@ def to_repeat(origin: Origin, records: Sequence[Header]) -> dict[str, str]:
     return {
         "all records, SHA-256": origin.digest,
         "digests of all files": manifest.summary(origin.differences),
-        "variables that frameworks obey": variables_in_words(origin.variables, any(record.hosts for record in records)),
+        "variables that frameworks obey": variables.in_words(origin.variables, any(record.hosts for record in records)),
         "to repeat it": origin.command or "unknown: the folder has no command.txt",
         "versions": distinct(sorted(packages), ", "),
     }

@@ -1,6 +1,6 @@
 """How the numbers came about."""
 
-from common.sessions import calibration
+from common.records import calibration
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
 from reports.tables.material import Material

@@ -1,6 +1,6 @@
 """What came of a comparison against another commit: whether this checkout is slower, and by how much at least."""
 
-from common.sessions import regression
+from common.records import change
 from reports import blocks
 from reports.tables.material import Material
 
@@ -10,7 +10,7 @@ def section(material: Material) -> list[blocks.Block]:
 
     Raises UserError for a damaged file.
     """
-    rows = regression.read(material.results.folder)
+    rows = change.read(material.results.folder)
     if not rows:
         return []
     first = rows[0]
@@ -21,8 +21,8 @@ def section(material: Material) -> list[blocks.Block]:
         "the pairs' log ratios, Bonferroni). Slower and faster are said where the whole interval lies beyond the "
         f"tolerance of {first.tolerance_in_words()}, within where none of it does."
     )
-    shut = regression.failure(rows)
-    summary = [regression.summary(rows), *([f"The gate is shut: {shut}"] if shut else []), first.notes]
+    shut = change.failure(rows)
+    summary = [change.summary(rows), *([f"The gate is shut: {shut}"] if shut else []), first.notes]
     notes = [f"{row.in_words()}: {row.note}." for row in rows if row.note]
     lines = []
     for row in rows:

@@ -26,9 +26,9 @@ from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World
+from common.records.calibration import Calibration
 from common.records.files import from_json, read_record
 from common.records.training import Record
-from common.sessions.calibration import Calibration
 
 settings.register_profile("reproducible", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("reproducible")

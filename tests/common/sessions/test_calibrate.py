@@ -14,10 +14,10 @@ from common.declarations.strategy import Options
 from common.launching import supervision
 from common.measurement import machine
 from common.measurement.record import declared
+from common.records import calibration
 from common.records.files import write_record
 from common.records.training import Record, Window
 from common.sessions import calibrate as program
-from common.sessions import calibration
 from common.sessions.calibrate import RUNNERS, planned
 from common.sessions.comparison_scope import Scope, main_worlds
 

@@ -10,9 +10,10 @@ from msgspec import structs
 from common.environments import inventory
 from common.measurement import machine
 from common.paths import ROOT
+from common.records import variables
 from common.records.header import Machine
 from common.sessions import folder as sessions
-from common.sessions.folder import kept_variables, order_seed, unfinished_or_new, variables_in_words
+from common.sessions.folder import order_seed, unfinished_or_new
 
 
 @pytest.fixture(autouse=True)
@@ -88,12 +89,12 @@ def test_a_folder_of_other_code_packages_or_variables_does_not_go_on_and_that_is
 
 
 def test_a_new_folder_keeps_the_variables(tmp_path, monkeypatch):
-    assert kept_variables(found(tmp_path / "without")) == {}
+    assert variables.read(found(tmp_path / "without")) == {}
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     new = found(tmp_path / "with")
-    assert kept_variables(new) == {"OMP_WAIT_POLICY": "active"}
-    assert kept_variables(tmp_path) is None
-    assert [variables_in_words(each) for each in ({}, kept_variables(new), None)] == [
+    assert variables.read(new) == {"OMP_WAIT_POLICY": "active"}
+    assert variables.read(tmp_path) is None
+    assert [variables.in_words(each) for each in ({}, variables.read(new), None)] == [
         "none",
         "OMP_WAIT_POLICY=active",
         "unknown: the folder has no variables.txt",
@@ -103,7 +104,7 @@ def test_a_new_folder_keeps_the_variables(tmp_path, monkeypatch):
 def test_whatever_a_variable_holds_is_kept_and_shown_on_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LD_PRELOAD", "a\n\udc80")
     new = found(tmp_path)
-    assert kept_variables(new) == {"LD_PRELOAD": "a\n\udc80"}
+    assert variables.read(new) == {"LD_PRELOAD": "a\n\udc80"}
     assert capsys.readouterr().out.endswith("LD_PRELOAD='a\\n\\udc80'.\n")
     assert found(tmp_path) == new
 
@@ -111,7 +112,7 @@ def test_whatever_a_variable_holds_is_kept_and_shown_on_one_line(tmp_path, monke
 @pytest.mark.parametrize("text", ["", "[]", "{"])
 def test_damaged_variables_are_refused(tmp_path, refusal, text):
     (tmp_path / "variables.txt").write_text(text)
-    assert "delete it or run the session again" in refusal(lambda: kept_variables(tmp_path))
+    assert "delete it or run the session again" in refusal(lambda: variables.read(tmp_path))
 
 
 # What makes it begin anew

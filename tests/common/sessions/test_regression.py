@@ -17,12 +17,12 @@ from common.contract.task import PRESETS
 from common.launching import supervision
 from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
-from common.records import certificate, manifest
+from common.records import certificate, change, manifest
+from common.records.change import Configuration
 from common.records.files import from_json, read_records, write_record
 from common.records.training import Record, Window
 from common.sessions import regression
 from common.sessions.other_checkout import RECORDS, Against
-from common.sessions.regression import Configuration
 from common.sessions.session import Stage
 from common.statistics.paired import judge
 from tests.changes import changed
@@ -336,7 +336,7 @@ def concluded(tmp_path, monkeypatch):
                 write_record(folder / f"{name}.json", record)
         console = Console(width=200, record=True, quiet=False, file=io.StringIO())
         shut = regression.conclude(console, against, tmp_path, stages)
-        return shut, console.export_text(), regression.read(tmp_path)
+        return shut, console.export_text(), change.read(tmp_path)
 
     return conclude
 
@@ -404,7 +404,7 @@ def test_one_setting_is_one_setting(concluded):
 def test_a_name_that_looks_like_a_number_stays_a_name(concluded, tmp_path):
     _, _, rows = concluded(side(STEADY, "1e3"), side(STEADY, "1e3"))
     assert [row.strategy for row in rows] == ["1e3"]
-    assert (tmp_path / regression.FILE).read_text().startswith("strategy,")
+    assert (tmp_path / change.FILE).read_text().startswith("strategy,")
 
 
 def test_what_was_planned_is_known_by_its_strategy_with_its_label(concluded, declare):
@@ -529,21 +529,21 @@ def test_what_was_written_is_what_is_read(concluded, tmp_path):
 def test_a_table_of_an_earlier_version_is_read(concluded, tmp_path):
     """Where a row has no number of rounds, all were written with a point."""
     _, _, [row] = concluded(side([1.0, 1.3, 0.8, 1.2, 0.9, 1.1]), side([1.0] * 6))
-    path, rounds = tmp_path / regression.FILE, [int(row.fewest), int(row.most)]
+    path, rounds = tmp_path / change.FILE, [int(row.fewest), int(row.most)]
     whole, pointed = f",{rounds[0]},{rounds[1]},", f",{rounds[0]}.0,{rounds[1]}.0,"
     assert whole in path.read_text()
     path.write_text(path.read_text().replace(whole, pointed))
-    assert regression.read(tmp_path) == [row]
+    assert change.read(tmp_path) == [row]
 
 
 def test_without_such_a_comparison_there_is_nothing_to_read(tmp_path):
-    assert regression.read(tmp_path) == []
+    assert change.read(tmp_path) == []
 
 
 @pytest.mark.parametrize("text", ["", "strategy,n\none,many\n", '"'])
 def test_a_damaged_table_is_refused(tmp_path, refusal, text):
-    (tmp_path / regression.FILE).write_text(text)
-    assert refusal(lambda: regression.read(tmp_path)).startswith(str(tmp_path / regression.FILE))
+    (tmp_path / change.FILE).write_text(text)
+    assert refusal(lambda: change.read(tmp_path)).startswith(str(tmp_path / change.FILE))
 
 
 def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypatch, tmp_path):

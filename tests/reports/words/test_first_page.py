@@ -1,8 +1,8 @@
 """The first page: answers that are true for any records, and one figure."""
 
+from common.records import calibration
 from common.records.manifest import Differences
 from common.records.training import Record
-from common.sessions import calibration
 from reports.tables.material import Material
 from reports.tables.results import Origin, Results
 from reports.words import first_page

@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.sessions import calibration
-from common.sessions.calibration import Calibration
+from common.records import calibration
+from common.records.calibration import Calibration
 from reports.tables.material import Material
 from reports.tables.results import read_results
 from reports.words import method

@@ -6,10 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from common.errors import UserError
-from common.files import write_atomically
-from common.measurement import machine
-from common.records import manifest
-from common.sessions.folder import read_rows, write_rows
+from common.records.tables import read_rows, write_rows
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import FAMILY_ERROR, judge, smallest_difference
 
@@ -175,27 +172,6 @@ def for_report(folder: Path) -> str:
         f"Not calibrated here: `nox -s calibrate` (about {MINUTES} minutes) would tell how often equal strategies are "
         "called different on this machine."
     )
-
-
-def copy_into(folder: Path, results: Path) -> None:
-    """Put the newest calibration of this kind of machine into a comparison's folder, if `results` holds any.
-
-    One with too few blocks serves only where there is no other, and one with an edited file doesn't. Raises UserError
-    for a damaged one.
-    """
-    facts, candidates = machine.host_facts(), list[tuple[bool, Path]]()
-    for path in sorted(results.glob(f"*-{KIND}/{FILE}")):
-        calibration = read(path)
-        if (calibration.processor, calibration.cores) != (facts.processor, facts.usable_cores):
-            continue
-        if changed := manifest.check(path.parent).changed:
-            print(f"note: {path} isn't shown, since this was edited: {', '.join(changed)}.", flush=True)
-        else:
-            candidates.append((calibration.blocks >= BLOCKS, path))
-    if candidates:
-        # The names of folders begin with the time.
-        _, newest = max(candidates)
-        write_atomically(folder / FILE, newest.read_bytes())
 
 
 def write(path: Path, calibration: Calibration) -> None:

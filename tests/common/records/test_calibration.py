@@ -1,4 +1,4 @@
-"""common/sessions/calibration.py: what rounds with a known truth say, which promises hold, and which calibration a
+"""common/records/calibration.py: what rounds with a known truth say, which promises hold, and which calibration a
 comparison shows.
 """
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from common.measurement import machine
-from common.records import manifest
+from common.records import calibration, manifest
+from common.records.calibration import measured
 from common.records.header import Machine
-from common.sessions import calibration
-from common.sessions.calibration import measured
+from common.sessions import calibrate
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def comparison(tmp_path, here):
         for time, made in calibrations.items():
             calibration.write(tmp_path / f"{time}-calibration" / calibration.FILE, made)
         folder = tmp_path / "comparison"
-        calibration.copy_into(folder, tmp_path)
+        calibrate.copy_into(folder, tmp_path)
         return calibration.read(folder / calibration.FILE) if (folder / calibration.FILE).exists() else None
 
     return shown
@@ -117,7 +117,7 @@ def test_a_comparison_shows_no_calibration_that_was_edited(make_calibration, com
     edited = tmp_path / "t2-calibration" / calibration.FILE
     manifest.note(edited.parent, [edited])
     calibration.write(edited, make_calibration(date="2026-01-04", alarms=0))
-    calibration.copy_into(tmp_path / "comparison", tmp_path)
+    calibrate.copy_into(tmp_path / "comparison", tmp_path)
     assert calibration.read(tmp_path / "comparison" / calibration.FILE) == older
     assert f"{edited} isn't shown, since this was edited: {calibration.FILE}." in capsys.readouterr().out
 

@@ -1,0 +1,40 @@
+"""Tables of a session's folder: a CSV file with a row for each instance of a dataclass."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from common.files import write_atomically
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Row = TypeVar("Row", bound="DataclassInstance")
+
+
+def write_rows(path: Path, rows: Iterable[Row], kind: type[Row]) -> None:
+    """Write a table whole or not at all: the names of the row's fields, then the rows, with None as an empty cell."""
+    names, table = [each.name for each in dataclasses.fields(kind)], io.StringIO()
+    lines = [[getattr(row, name) for name in names] for row in rows]
+    csv.writer(table, lineterminator="\n").writerows([names, *lines])
+    write_atomically(path, table.getvalue().encode())
+
+
+def read_rows(path: Path, kind: type[Row]) -> list[Row]:
+    """The rows of a table, without columns of other names; empty cells have the field's default.
+
+    Raises OSError or ValueError where it can't be read, lacks a column, or has a value that can't be meant.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        table = csv.DictReader(file)
+        if lacking := {each.name for each in dataclasses.fields(kind)} - {*(table.fieldnames or ())}:
+            raise ValueError(f"it has no column {', '.join(sorted(lacking))}")
+        filled = [{name: cell for name, cell in line.items() if cell} for line in table]
+        return [msgspec.convert(line, kind, strict=False) for line in filled]
