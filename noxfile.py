@@ -3,10 +3,11 @@
 The menu has four groups: start here, the strategies, the laboratory that measures parts of them, and development.
 """
 
+import ast
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import nox
@@ -66,6 +67,19 @@ def add_strategy(strategy: Strategy) -> None:
     nox.session(train, name=strategy.name, tags=[STRATEGY])
 
 
+def add_experiment(path: Path) -> None:
+    """Add the session of an experiment of the laboratory's, by what its module says of itself."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    assigned = {ast.unparse(node.targets[0]): node.value for node in module.body if isinstance(node, ast.Assign)}
+    environments = ast.literal_eval(assigned["ENVIRONMENTS"]) if "ENVIRONMENTS" in assigned else FAMILIES
+
+    def experiment(session: nox.Session) -> None:
+        measure(session, f"common.laboratory.{path.stem}", environments)
+
+    experiment.__doc__ = (ast.get_docstring(module) or "").partition("\n\n")[0].replace("\n", " ")
+    nox.session(experiment, name=path.stem, tags=[LABORATORY])
+
+
 @nox.session(tags=[START_HERE])
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
@@ -82,22 +96,14 @@ for each in STRATEGIES.values():
     add_strategy(each)
 
 
-@nox.session(tags=[LABORATORY])
-def collectives(session: nox.Session) -> None:
-    """Measure single collectives of every library, in about six minutes (`-- --plan` tells more)."""
-    measure(session, "common.laboratory.collectives")
+for each in sorted(Path("common/laboratory").glob("[!_]*.py")):
+    add_experiment(each)
 
 
 @nox.session(tags=[LABORATORY])
 def exchanges(session: nox.Session) -> None:
     """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (15 min)."""
     measure(session, "common.sessions.exchanges")
-
-
-@nox.session(tags=[LABORATORY])
-def matrix_products(session: nox.Session) -> None:
-    """Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes)."""
-    measure(session, "common.laboratory.matrix_products", catalogue.ways())
 
 
 @nox.session(tags=[LABORATORY])
@@ -115,7 +121,7 @@ def predict(session: nox.Session) -> None:
 @nox.session(tags=[LABORATORY])
 def calibrate(session: nox.Session) -> None:
     """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
-    measure(session, "common.sessions.calibrate", default=catalogue.first_base().name)
+    measure(session, "common.sessions.calibrate", [catalogue.first_base().family.environment])
 
 
 @nox.session(tags=[LABORATORY])
@@ -229,20 +235,16 @@ def prepare(session: nox.Session, *names: str, options: Sequence[str] = ()) -> N
         session.error(" ".join(failures.values()).rstrip("."))
 
 
-def measure(
-    session: nox.Session, module: str, programs: Mapping[str, catalogue.Program] | None = None, default: str = ""
-) -> None:
-    """Run a module that launches those of the programs that the session's options name, else the default, else all.
+def measure(session: nox.Session, module: str, environments: Iterable[str] = FAMILIES) -> None:
+    """Run a module that launches what the session's options name, else what these environments have.
 
-    The programs are strategies and libraries, where no others are given. Their environments are made before, but where
-    nothing will be launched.
+    The environments are made before, but where nothing will be launched.
     """
-    programs = programs or STRATEGIES | LIBRARIES
-    names = [name for name in session.posargs if name in programs] or ([default] if default else programs)
-    needed = {programs[name].family.environment for name in names}
-    is_launching = not {"--plan", "--help", "-h"} & {*session.posargs}
-    environments = [name for name in FAMILIES if is_launching and name in needed]
-    run_with_tools(session, "-m", module, *session.posargs, environments=environments)
+    programs = STRATEGIES | LIBRARIES
+    named = {programs[name].family.environment for name in session.posargs if name in programs}
+    is_launching = not {"--plan", "--help", "-h", "--again"} & {*session.posargs}
+    needed = [name for name in FAMILIES if is_launching and name in (named or environments)]
+    run_with_tools(session, "-m", module, *session.posargs, environments=needed)
 
 
 def run_with_tools(session: nox.Session, *arguments: str, environments: Iterable[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Measure the collectives of every library, in rounds, print a table for each, and write the report.
+"""Measure single collectives of every library, in about six minutes (`-- --plan` tells more).
 
 To start it: `nox -s collectives`, or `nox -s collectives -- -b 8 -e 64M -f 2 --libraries gloo mpi`. An interrupted
 session goes on where it stopped when it is started again with the same options.

@@ -1,4 +1,4 @@
-"""Multiply matrices over workers, by rows and by reduction, and tell from which size each pays, and why.
+"""Multiply matrices over workers, and tell from which size on that pays, and why (about two minutes).
 
 To start it: `nox -s matrix_products`, or `nox -s matrix_products -- --sizes 64 128 256 --repetitions 6`. An interrupted
 session goes on where it stopped when it is started again with the same options.
@@ -34,6 +34,9 @@ from common.records.site import Site
 from common.sessions.experiment import Experiment, ExperimentOutput, run
 from common.sessions.session import Options
 from common.statistics.intervals import FEWEST_LAUNCHES
+
+ENVIRONMENTS = ("torch",)
+"""Those of the ways."""
 
 _KINDS = ("naive", "alone", "rows", "reduction")
 """In the order in which introductions tell of them."""
