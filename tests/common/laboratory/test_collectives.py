@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from functools import partial
 
 import pytest
 
@@ -17,7 +16,6 @@ from common.paths import ROOT
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_records
 from common.sessions.experiment import observed_of
-from common.sessions.session import rounds_of
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import require_private_networks
 
@@ -45,9 +43,8 @@ def gpus(monkeypatch):
     return found
 
 
-def names(scope, seed=0):
-    rounds = rounds_of(scope.rounds, seed, partial(launches, scope))
-    return [[launch.name for launch in stage.launches] for stage in rounds]
+def names(scope):
+    return [[launch.name for launch in launches(scope, number)] for number in range(1, scope.rounds + 1)]
 
 
 def test_every_round_has_every_library_with_every_number_of_ranks_once():
@@ -56,13 +53,6 @@ def test_every_round_has_every_library_with_every_number_of_ranks_once():
         assert sorted(found) == sorted(
             f"{library}-{workers}w-{number:02d}" for library in ("gloo", "mpi") for workers in (2, 4)
         )
-
-
-def test_the_seed_decides_the_order_and_rounds_differ_in_it():
-    scope = Scope(workers=(2, 3, 4, 5), repetitions=4)
-    assert names(scope, seed=1) == names(scope, seed=1) != names(scope, seed=2)
-    orders = [[name.rsplit("-", 1)[0] for name in found] for found in names(scope)]
-    assert len({tuple(order) for order in orders}) > 1
 
 
 def test_a_library_that_joins_gpus_is_launched_once_where_there_are_none(gpus):

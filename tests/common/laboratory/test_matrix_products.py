@@ -2,7 +2,6 @@
 
 import contextlib
 import sys
-from functools import partial
 
 import pytest
 
@@ -20,7 +19,6 @@ from common.records.files import read_records, write_record
 from common.records.matrix_products import MatrixRecord
 from common.sessions import experiment
 from common.sessions.experiment import observed_of
-from common.sessions.session import rounds_of
 from tests.changes import changed
 from tests.common.records.matrix_records import cell, record, session
 
@@ -49,10 +47,6 @@ def started(monkeypatch):
     return found, ended
 
 
-def rounds(scope, seed):
-    return rounds_of(scope.rounds, seed, partial(launches, scope))
-
-
 def said(records):
     """The answer and the sentences beside it."""
     found = observed_of(EXPERIMENT, records)
@@ -62,20 +56,14 @@ def said(records):
 # The plan
 
 
-def test_every_round_has_every_way_once_in_an_order_of_its_own():
-    found = rounds(Scope(), seed=1)
-    assert [sorted(each.way.name for each in stage.launches) for stage in found] == 6 * [sorted(ways())]
-    assert len({tuple(each.way.name for each in stage.launches) for stage in found}) > 1
-    assert len({each.name for stage in found for each in stage.launches}) == 6 * len(ways())
-
-
-def test_the_seed_decides_the_order():
-    orders = [[[each.name for each in stage.launches] for stage in rounds(Scope(), seed)] for seed in (1, 1, 2)]
-    assert orders[0] == orders[1] != orders[2]
+def test_every_round_has_every_way_once():
+    found = [launches(Scope(), number) for number in range(1, Scope().rounds + 1)]
+    assert [sorted(each.way.name for each in own) for own in found] == 6 * [sorted(ways())]
+    assert len({each.name for own in found for each in own}) == 6 * len(ways())
 
 
 def test_the_loop_multiplies_sizes_of_its_own_and_one_process_has_no_workers():
-    products = {each.way.kind: each.products for each in rounds(QUICK, seed=1)[0].launches}
+    products = {each.way.kind: each.products for each in launches(QUICK, 1)}
     assert {kind: each.sizes for kind, each in products.items()} == {
         "naive": (4, 8),
         "alone": (8, 16),
@@ -134,7 +122,7 @@ def test_without_mpirun_a_launch_over_it_is_refused(monkeypatch, refusal):
 
 
 def test_a_launch_leaves_one_record_that_says_which_of_several_it_is(started, tmp_path):
-    [planned, *_] = rounds(QUICK, seed=1)[1].launches
+    [planned, *_] = launches(QUICK, 2)
     found = run_planned(planned, tmp_path)
     assert read_records(tmp_path, MatrixRecord) == {planned.name: found}
     assert (found.status, found.repetition, found.log) == ("ok", 2, f"{planned.name}.log")
@@ -151,7 +139,7 @@ def test_a_launch_leaves_one_record_that_says_which_of_several_it_is(started, tm
 )
 def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, ended, tmp_path):
     started[1].update(status=status, log=log)
-    [planned, *_] = rounds(QUICK, seed=1)[0].launches
+    [planned, *_] = launches(QUICK, 1)
     found = run_planned(planned, tmp_path)
     assert (found.status, found.reason) == ended
     assert read_records(tmp_path, MatrixRecord) == {planned.name: found}

@@ -19,7 +19,7 @@ from common.records import manifest
 from common.records.files import read_record
 from common.records.header import Allocated
 from common.records.presentation import FILE, Presentation, of_catalogue
-from common.sessions.session import Options, Schedule, Stage, begin, console_for, counted
+from common.sessions.session import Options, Schedule, Stage, begin, console_for, counted, rounds_of
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -103,6 +103,13 @@ def interrupted(run, tmp_path, make):
         run(make)
     [folder] = tmp_path.glob("*-mine")
     return folder, ending.value.code
+
+
+def test_a_round_has_each_launch_once_in_an_order_of_its_own_which_the_seed_decides():
+    orders = [[stage.launches for stage in rounds_of(4, seed, lambda number: range(8))] for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+    assert [sorted(order) for order in orders[0]] == [[*range(8)]] * 4
+    assert len({tuple(order) for order in orders[0]}) > 1
 
 
 def test_every_launch_of_every_round_is_made_and_said_and_the_session_is_finished(run):
