@@ -5,9 +5,12 @@ from pathlib import Path
 
 from common.contract.fault import parse
 from common.contract.task import Task
+from common.declarations.strategy import Launcher
 from common.errors import REFUSED_STATUS
-from common.launching.ending import TIMED_OUT_STATUS
+from common.launching import ending
+from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
 from common.launching.injector import Injector
+from common.launching.places.place import LOST_STATUS
 from common.launching.processes import Outcome
 from common.records.files import write_record
 from common.records.recovery import Attempt, Recovery, recovery_path
@@ -68,3 +71,18 @@ def in_words(account: Recovery) -> str:
     if account.injected_seconds is not None:
         words.append("no step after it" if next_step is None else f"next step after {next_step:.1f} s")
     return ", ".join([*words, f"{account.steps_again} steps computed twice"])
+
+
+def noticed(account: Recovery, log: str, launcher: Launcher, deadline_seconds: float) -> tuple[str, str]:
+    """Who ended the first attempt, whose output the `log` begins with, and in which words; empty where nobody did."""
+    if not account.attempts or not account.attempts[0].status:
+        return "", ""
+    status, log = account.attempts[0].status, log.partition(AGAIN)[0]
+    words = ending.read(status, deadline_seconds, log, launcher).reason or ""
+    if status == TIMED_OUT_STATUS:
+        return "the deadline", words
+    if status == LOST_STATUS:
+        return "Lockstep", "its connection to the host ended."
+    if ENDED_WITH_SIGNAL not in words:
+        return "the library", words
+    return ("Lockstep" if any(each.reason == words for each in ending.sentences(log)) else launcher.name), words

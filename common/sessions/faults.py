@@ -20,14 +20,11 @@ from rich.table import Table
 from common.contract import fault
 from common.contract.task import Task
 from common.declarations import catalogue
-from common.declarations.strategy import Launcher, Strategy, label
+from common.declarations.strategy import Strategy, label
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
-from common.launching import ending
-from common.launching.attempts import AGAIN
-from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
+from common.launching.attempts import noticed
 from common.launching.hosts.selection import Selection
-from common.launching.places.place import LOST_STATUS
 from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.supervision import HERE, Allocation, run_planned
 from common.records import manifest
@@ -178,27 +175,11 @@ def make_on(allocation: Allocation[Any], planned: PlannedLaunch, folder: Path) -
     record, path = run_planned(planned, folder, allocation), recovery_path(folder / f"{planned.name}.json")
     if path.exists():
         account = read_record(path, Recovery)
-        log = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace").partition(AGAIN)[0]
+        log = path.with_suffix(".log").read_text(encoding="utf-8", errors="replace")
         by, message = noticed(account, log, planned.strategy.launcher, planned.task.deadline_seconds)
         write_record(path, structs.replace(account, repetition=planned.repetition, noticed_by=by, message=message))
         manifest.note(folder, [path])
     return record
-
-
-def noticed(account: Recovery, log: str, launcher: Launcher, deadline_seconds: float) -> tuple[str, str]:
-    """Who ended the first attempt, whose output the `log` is, and in which words; empty where nobody did."""
-    if not account.attempts or not account.attempts[0].status:
-        return "", ""
-    status = account.attempts[0].status
-    ended = ending.read(status, deadline_seconds, log, launcher)
-    words = ended.reason or ""
-    if status == TIMED_OUT_STATUS:
-        return "the deadline", words
-    if status == LOST_STATUS:
-        return "Lockstep", "its connection to the host ended."
-    if ENDED_WITH_SIGNAL not in words:
-        return "the library", words
-    return ("Lockstep" if any(each.reason == words for each in ending.sentences(log)) else launcher.name), words
 
 
 def print_rows(console: Console, found: list[Row]) -> None:

@@ -1,9 +1,11 @@
-"""common/launching/attempts.py: what is said of a launch that suffered a fault, or was started again."""
+"""common/launching/attempts.py: what is said of a launch that suffered a fault, and who is said to have noticed."""
 
 import pytest
 from msgspec import structs
 
-from common.launching.attempts import in_words
+from common.declarations.catalogue import find
+from common.launching.attempts import AGAIN, in_words, noticed
+from common.launching.places.place import LOST_STATUS
 from common.records.recovery import Recovery
 from tests.common.records.recoveries import RESTARTED, attempt
 
@@ -31,3 +33,24 @@ from tests.common.records.recoveries import RESTARTED, attempt
 )
 def test_an_account_in_words(account, words):
     assert in_words(account) == words
+
+
+ITS_DEATH = "lockstep: failed: worker 1 ended with signal 9, so all processes were ended."
+
+
+@pytest.mark.parametrize(
+    ("status", "log", "by"),
+    [
+        (0, "", ""),
+        (124, "", "the deadline"),
+        (LOST_STATUS, "", "Lockstep"),
+        (1, "lockstep: failed: rank 0 lost another worker (closed).", "the library"),
+        (1, ITS_DEATH, "Lockstep"),
+        (1, "Root Cause:\n1\n2\n3\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 7)", "torchrun"),
+        # The second attempt ended otherwise.
+        (1, f"lockstep: failed: rank 0 lost another worker (closed).\n{AGAIN}\n{ITS_DEATH}", "the library"),
+    ],
+)
+def test_who_noticed_is_read_from_the_output_of_the_first_attempt(status, log, by):
+    account = Recovery(attempts=[attempt(0, 1, 1, status)])
+    assert noticed(account, log, find("torch_ddp").launcher, 60.0)[0] == by

@@ -13,12 +13,12 @@ from common.errors import UserError
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
 from common.records.files import read_record, read_records
-from common.records.recovery import Attempt, Recovery, recovery_path
+from common.records.recovery import Recovery, recovery_path
 from common.records.recovery_rows import rows, suffered
 from common.records.training import Record
 from common.sessions import faults
 from common.sessions.comparison_scope import certificate_task
-from common.sessions.faults import Scope, noticed, round_of
+from common.sessions.faults import Scope, round_of
 
 FAULT = "kill:rank=1,step=160"
 
@@ -101,22 +101,6 @@ def test_faults_take_virtual_hosts_alone(monkeypatch):
 def test_what_cannot_be_meant_is_refused(scope, complaint):
     with pytest.raises(UserError, match=complaint):
         Scope(**scope)
-
-
-@pytest.mark.parametrize(
-    ("status", "log", "by"),
-    [
-        (0, "", ""),
-        (124, "", "the deadline"),
-        (1, "lockstep: failed: rank 0 lost another worker (closed).", "the library"),
-        (1, "lockstep: failed: worker 1 ended with signal 9, so all processes were ended.", "Lockstep"),
-        (1, "Root Cause:\n1\n2\n3\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 7)", "torchrun"),
-    ],
-)
-def test_who_noticed_is_read_from_the_output_of_the_first_attempt(status, log, by):
-    attempt = Attempt(started_seconds=0, noticed_seconds=1, ended_seconds=1, status=status)
-    launcher = find("torch_ddp").launcher
-    assert noticed(Recovery(attempts=[attempt]), log, launcher, 60.0)[0] == by
 
 
 def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_path, monkeypatch, capsys):
