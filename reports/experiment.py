@@ -21,7 +21,7 @@ from common.statistics.paired import MARGIN
 from reports import blocks
 from reports.blocks import DAGGER, DASH, Block, Drawings
 from reports.charts import style
-from reports.charts.curves import curves, in_words
+from reports.charts.curves import courses, curves, in_words
 from reports.charts.style import Style
 from reports.render import shell
 from reports.tables.results import Origin, origin_of
@@ -43,10 +43,10 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
     """What the document says, in blocks, and how its figures are drawn."""
     shown = found.display
     looks = style.styles({each.name: each.colors for each in shown.series})
-    figures = _figures(found, looks)
+    figures = [*_figures(found, looks), *_courses(found, looks)]
     parts = [blocks.headline(display.answer(found))]
     parts += [blocks.items(shown.sentences)] if shown.sentences else []
-    parts += [] if shown.bases else _leaders(found, looks)
+    parts += _leaders(found, looks) if shown.x and not shown.bases else []
     parts += [*figures[:1], blocks.contents()]
     parts += [blocks.heading("Curves"), *figures[1:]] if figures[1:] else []
     parts += algorithms.section({each.name for each in shown.series if each.name in {*found.observed["series"]}})
@@ -62,7 +62,8 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
     parts += [blocks.heading("How to read these numbers")]
     if not records:
         return shell.compose(shown.title, [shown.made_at], [*parts, blocks.items(shown.method)])
-    parts.append(blocks.items([*shown.method, *_METHOD]))
+    method = [*shown.method, *_METHOD, *(_METHOD_OF_COMPARISONS if shown.x else [])]
+    parts.append(blocks.items(method))
     ok = machine.ended_ok(records)
     names = sorted({record.host.name for record in ok if record.host.name})
     pooled = {"machines, pooled": ", ".join(names)} if len(names) > 1 else {}
@@ -72,11 +73,13 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
 
 
 _METHOD = [
-    "Every launch is of fresh processes, and counts by the median over its calls, after a warm-up. A round has every "
-    "contender once, in shuffled order.",
+    "Every launch is of fresh processes. A round has every contender once, in shuffled order.",
     "A number is the median over n launches, from six on with an interval by order statistics that covers the true "
-    "median in at least 95 % of experiments. Who is faster is said by paired t tests within rounds, held down over all "
-    "that are compared at one place (Holm); two intervals decide nothing.",
+    "median in at least 95 % of experiments.",
+]
+_METHOD_OF_COMPARISONS = [
+    "A launch counts by the median over its calls, after a warm-up. Who is faster is said by paired t tests within "
+    "rounds, held down over all that are compared at one place (Holm); two intervals decide nothing.",
 ]
 
 
@@ -112,6 +115,19 @@ def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
         )
         draw = partial(curves, shown, own, lines, looks)
         figures.append(blocks.figure("curves", draw, blocks.capitalized(" ".join(said)), alt))
+    return figures
+
+
+def _courses(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
+    """A figure for each subject and world of each measure that is drawn over the course of launches."""
+    figures = []
+    for measure in filter(lambda measure: measure.over, found.display.measures):
+        observed = found.observed[found.observed["measure"] == measure.name]
+        for place, own in observed.groupby(["subject", "world"], sort=False):
+            what = f"{blocks.capitalized(', '.join(filter(None, place)))}: {measure.label} over {measure.over}"
+            alt = f"{what}, a line for each launch of {blocks.some(sorted({*own['series']}))}."
+            draw = partial(courses, measure, own, looks)
+            figures.append(blocks.figure("courses", draw, f"{what}, a line for each launch.", alt))
     return figures
 
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ import pandas as pd
 from common.errors import UserError
 from common.files import write_atomically
 from common.observations import answers
-from common.observations.numbers import DAGGER, DASH, interval, number
+from common.observations.numbers import DAGGER, DASH, fixed, interval, number
 from common.observations.table import Missing, Observation, whole
 from common.records import manifest
 from common.records.files import read_record, write_record
@@ -45,6 +45,10 @@ class Measure(Part, frozen=True, kw_only=True):
     """With its unit."""
     factor: float = 1.0
     """By which values are multiplied to be in that unit."""
+    digits: int | None = None
+    """How many are written after the point; None: three or four significant ones."""
+    over: str = ""
+    """With its unit what it is drawn over, as the course of each launch; empty: tables have it."""
 
 
 class Table(Part, frozen=True, kw_only=True):
@@ -54,6 +58,8 @@ class Table(Part, frozen=True, kw_only=True):
     columns: list[str]
     rows: list[list[str]]
     notes: list[str] = []
+    is_printed: bool = False
+    """Whether the terminal has it as well."""
 
     @property
     def of_words(self) -> list[int]:
@@ -74,16 +80,16 @@ class Display(Versioned, frozen=True, kw_only=True):
     """The one sentence that answers its question; empty: who is in front."""
     contender: str
     """What is compared, in a word: a library, a way."""
-    x: str
-    """What is varied, with its unit."""
+    x: str = ""
+    """What is varied, with its unit; empty: nothing is, and all measures stand beside one another with intervals."""
     x_is_bytes: bool = False
     """Whether that are bytes, which stand at ticks in units of 1024."""
     series: list[Series]
     """In the order in which they are shown."""
     measures: list[Measure]
-    """The first is what contenders are compared by, the less, the better."""
-    growth: Literal["lines", "exponents"]
-    """How it grows with x: latency and bandwidth, or a power."""
+    """The first is what contenders are compared by, the less, the better, where x is varied."""
+    growth: Literal["lines", "exponents", ""] = ""
+    """How it grows with x: latency and bandwidth, or a power; empty: it isn't told."""
     sentences: list[str] = []
     method: list[str] = []
     """How the numbers came about, a sentence or two each."""
@@ -208,9 +214,10 @@ def _estimate(factor: float, estimate: Estimate) -> str:
 
 
 def tables(found: Observed) -> list[Table]:
-    """All tables of numbers, in the order in which the terminal has them."""
+    """All tables that the terminal has, in their order."""
     values = [each for _, _, each in value_tables(found)]
-    return [*values, *growth_tables(found), *missing_table(found)]
+    words = [each for each in found.display.tables if each.is_printed]
+    return [*values, *words, *growth_tables(found), *missing_table(found)]
 
 
 def answer(found: Observed) -> str:
@@ -234,8 +241,10 @@ def answer(found: Observed) -> str:
 
 def value_tables(found: Observed) -> Iterator[tuple[str, str, Table]]:
     """By subject and world all series at each x: the median with its interval, the base's, and all other measures."""
-    judged, parts = answers.beside_base(found.compared, found.display.bases), answers.shares(found.observed)
-    medians = answers.medians(found.observed[found.observed["part"] == ""])
+    courses = [each.name for each in found.display.measures if each.over]
+    observed = found.observed[~found.observed["measure"].isin(courses)]
+    judged, parts = answers.beside_base(found.compared, found.display.bases), answers.shares(observed)
+    medians = answers.medians(observed[observed["part"] == ""])
     for (subject, world), here in medians.groupby(["subject", "world"], sort=False):
         of_here = [each[(each["subject"] == subject) & (each["world"] == world)] for each in (judged, parts)]
         columns, rows = _values(found.display, here, *of_here)
@@ -247,30 +256,39 @@ def _values(
     display: Display, medians: pd.DataFrame, judged: pd.DataFrame, parts: pd.DataFrame
 ) -> tuple[list[str], list[list[str]]]:
     """The columns and the rows of a table of values."""
-    compared, others = display.compared, [each for each in display.measures[1:] if each.name in {*medians["measure"]}]
-    is_counted = bool(medians[medians["measure"] == compared.name]["n"].any())
-    columns = [display.contender, display.x, *(["n"] if is_counted else []), compared.label, "95 %"]
+    compared, measures = display.compared, [each for each in display.measures if each.name in {*medians["measure"]}]
+    others = [each for each in measures if each != compared] if display.x else measures
+    is_counted = bool(medians[medians["measure"] == compared.name]["n"].any()) or not display.x
+    columns = [display.contender, *([display.x] if display.x else []), *(["n"] if is_counted else [])]
+    columns += [compared.label, "95 %"] if display.x else []
     columns += ["base", "times as fast", "95 %"] if len(judged) else []
     columns += [each.label for each in others] + (["parts, %"] if len(parts) else [])
-    values, verdicts = medians.set_index(["series", "x", "measure"]), judged.set_index(["series", "x"])
-    rows = []
+    verdicts, rows = judged.set_index(["series", "x"]), []
     for each in display.series:
-        own = medians.query("series == @each.name and measure == @compared.name").sort_values("x")
-        for row in own.to_dict("records"):
-            key = each.name, row["x"]
-            line = [each.name + DAGGER * row["oversubscribed"], x_in_words(row["x"])]
-            line += [str(row["n"])] if is_counted else []
-            line += [number(compared.factor * row["median"]), _interval(compared.factor, row)]
+        for x, own in medians[medians["series"] == each.name].groupby("x"):
+            key, values = (each.name, x), {row["measure"]: row for row in own.to_dict("records")}
+            line = [each.name + DAGGER * bool(own["oversubscribed"].any()), *([x_in_words(x)] if display.x else [])]
+            line += [str(own["n"].max())] if is_counted else []
+            if display.x:
+                row = values[compared.name]
+                line += [number(compared.factor * row["median"]), _interval(compared.factor, row)]
             if len(judged):
                 line += _beside_base(compared.factor, verdicts.loc[key]) if key in verdicts.index else [DASH] * 3
             for other in others:
-                known = (*key, other.name) in values.index
-                line.append(number(other.factor * values.loc[(*key, other.name), "median"]) if known else DASH)
+                row = values.get(other.name)
+                line.append(DASH if row is None else written(other, row, has_interval=not display.x))
             if len(parts):
-                here = parts[(parts["series"] == each.name) & (parts["x"] == row["x"])]
+                here = parts[(parts["series"] == each.name) & (parts["x"] == x)]
                 line.append(", ".join(f"{part.part} {100 * part.share:.0f}" for part in here.itertuples()))
             rows.append(line)
     return columns, rows
+
+
+def written(measure: Measure, row: Mapping[str, float], has_interval: bool = True) -> str:
+    """A row of medians, with its interval where there is one and its ends differ."""
+    write = number if measure.digits is None else partial(fixed, digits=measure.digits)
+    median, low, high = (measure.factor * row[name] for name in ("median", "low", "high"))
+    return write(median) + (f" ({interval(low, high, write)})" if has_interval and low < high else "")
 
 
 def _beside_base(factor: float, judged: pd.Series) -> list[str]:
@@ -284,11 +302,12 @@ def _interval(factor: float, row: Mapping[str, float] | pd.Series) -> str:
 
 def missing_table(found: Observed) -> list[Table]:
     """What was to be measured and has no number, once for each reason; nothing where there is all."""
-    rows = []
+    rows, x = [], [found.display.x] if found.display.x else []
     keys = ["series", "subject", "world", "status", "reason"]
     for (series, subject, world, status, reason), own in found.missing.groupby(keys, sort=False):
         places = sorted(own["x"].dropna().unique())
         ends = " to ".join(dict.fromkeys(map(x_in_words, places[:1] + places[-1:]))) or DASH
-        rows.append([series, subject or "all", world, ends, status, str(own["round"].nunique()), reason])
-    columns = [found.display.contender, "of", "in", found.display.x, "status", "launches", "reason"]
+        row = [series, subject or "all", world, *([ends] if x else [])]
+        rows.append([*row, status, str(own["round"].nunique()), reason])
+    columns = [found.display.contender, "of", "in", *x, "status", "launches", "reason"]
     return [Table(title="What isn't there", columns=columns, rows=rows)] if rows else []

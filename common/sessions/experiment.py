@@ -19,7 +19,7 @@ from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Planned
-from common.launching.supervision import HERE, run_planned
+from common.launching.supervision import HERE, Allocation, run_planned
 from common.observations import display, table
 from common.observations.display import Display, Observed
 from common.observations.table import Missing, Observation
@@ -29,7 +29,8 @@ from common.records.presentation import read_presented
 from common.sessions import placement, submission
 from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
 
-R = TypeVar("R", bound=Header)
+L = TypeVar("L")
+"""What a launch is observed from: its record, or that and what else it left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ class Arguments(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment(Generic[R]):
+class Experiment(Generic[L]):
     """What one experiment differs in from all others."""
 
     name: str
@@ -91,16 +92,22 @@ class Experiment(Generic[R]):
     about: str
     """What `--help` begins with."""
     arguments: type[Arguments]
-    record: type[R]
+    record: type[Header]
     """What each of its launches leaves."""
     plan: Callable[[Any], pd.DataFrame]
     """What a scope is going to measure, as it's printed."""
-    launches: Callable[[Any, int], Iterable[Planned[R]]]
+    launches: Callable[[Any, int], Iterable[Planned[Header]]]
     """The launches of a scope's round by its number, from 1."""
-    observe: Callable[[str, R], Iterable[Observation | Missing]]
-    """The rows of a record, by the stem of its file, whatever became of the launch."""
-    show: Callable[[Sequence[R], pd.DataFrame], Display]
-    """How the observations of these records are shown."""
+    make: Callable[[Any, Path, Allocation[Any]], Header] = run_planned
+    """Makes one launch in a folder, and returns its record."""
+    may_fail: Callable[[Any], bool] = lambda record: False
+    """Whether the launch with this record may end for good, since that is what was to be found out."""
+    gather: Callable[[Path, Mapping[str, Any]], Mapping[str, L]] = lambda folder, records: records
+    """Adds to the records what else their launches left in the folder; leaves out those of other experiments."""
+    observe: Callable[[str, L], Iterable[Observation | Missing]]
+    """The rows of a launch, by the stem of its record's file, whatever became of it."""
+    show: Callable[[Sequence[L], pd.DataFrame], Display]
+    """How the observations of these launches are shown."""
 
 
 def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
@@ -134,8 +141,11 @@ def run(experiment: Experiment[Any]) -> None:
     job = slurm.job() if selection.slurm else None
     with begin(console, experiment.name, arguments, identity, job=job) as session:
         stages = rounds_of(scope.rounds, session.order_seed, partial(experiment.launches, scope))
-        make = partial(run_planned, allocation=hosts or HERE)
-        session.run(Schedule[Any, Any](stages), make, partial(read_record, kind=experiment.record))
+        session.run(
+            Schedule[Any, Any](stages),
+            lambda planned, folder: experiment.make(planned, folder, hosts or HERE),
+            partial(read_record, kind=experiment.record),
+        )
     sys.exit(conclude(console, experiment, session.folder, output.out))
 
 
@@ -145,11 +155,12 @@ def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: P
     Raises UserError where the folder has no record of this experiment.
     """
     records = read_presented(folder, experiment.record)
-    if not records:
+    launches = experiment.gather(folder, records)
+    if not launches:
         raise UserError(f"{folder} holds no records of {experiment.name}: measure some first, or name another folder.")
-    found = observed_of(experiment, records)
+    found = observed_of(experiment, launches)
     tell(console, found, folder)
-    failed = counted(console, records.values())
+    failed = counted(console, (record for record in records.values() if not experiment.may_fail(record)))
     return report("reports.experiment", folder, out) or failed
 
 
@@ -162,11 +173,11 @@ def tell(console: Console, found: Observed, folder: Path) -> None:
         console.print(sentence, markup=False, highlight=False)
 
 
-def observed_of(experiment: Experiment[R], records: Mapping[str, R]) -> Observed:
-    """What the records of an experiment tell, by their files' stems."""
-    rows = [row for launch, record in records.items() for row in experiment.observe(launch, record)]
+def observed_of(experiment: Experiment[L], launches: Mapping[str, L]) -> Observed:
+    """What the launches of an experiment tell, by the stems of their records' files."""
+    rows = [row for name, launch in launches.items() for row in experiment.observe(name, launch)]
     observed, missing = table.tables(rows)
-    return Observed(observed, missing, experiment.show([*records.values()], observed))
+    return Observed(observed, missing, experiment.show([*launches.values()], observed))
 
 
 def _print(console: Console, table: display.Table) -> None:

@@ -1,4 +1,4 @@
-"""The figure of an experiment in one world: a value over what is varied, a line for each series, with fitted lines."""
+"""The figures of an experiment in one world: a value over what is varied, or over the course of each launch."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.lines import Line2D
 
 from common.observations import answers
-from common.observations.display import Display, x_in_words
+from common.observations.display import Display, Measure, x_in_words
 from common.observations.numbers import number
 from common.statistics.fit import Fit
 from reports.blocks import DAGGER
@@ -54,6 +54,21 @@ def curves(
         every = math.ceil(len(sizes) / _MOST_TICKS)
         words = {size: "" if place % every else in_words(display, size) for place, size in enumerate(sizes)}
         layout.measured_places(axes, words, display.x)
+        return svg.svg(figure)
+
+
+def courses(measure: Measure, observed: pd.DataFrame, looks: Mapping[str, style.Style]) -> bytes:
+    """The rows of a measure over x as SVG, neither logarithmic: a line for each launch, which looks as its series."""
+    handles = [layout.line_handle(name, looks[name]) for name in observed["series"].unique()]
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, [axes] = layout.panels(1, [_HEIGHT], left=13, between=0, handles=handles)
+        for (series, launch), own in observed.sort_values("x").groupby(["series", "launch"], sort=False):
+            look = looks[series]
+            [line] = axes.plot(own["x"], measure.factor * own["value"], look.marker, color=look.color)
+            line.set(linestyle=look.line, linewidth=0.8, markersize=1.6, markeredgewidth=0)
+            svg.mark(line, [series], {"launch": launch})
+        axes.set(title=measure.label, xlabel=measure.over)
+        svg.panel(axes, measure.label)
         return svg.svg(figure)
 
 
