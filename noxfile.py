@@ -109,7 +109,7 @@ def exchanges(session: nox.Session) -> None:
 @nox.session(tags=[LABORATORY])
 def faults(session: nox.Session) -> None:
     """Kill a worker of each framework's strategy, and tell who notices, what goes on, and if it is right (12 min)."""
-    measure(session, "common.sessions.faults")
+    measure(session, "common.laboratory.faults")
 
 
 @nox.session(tags=[LABORATORY])

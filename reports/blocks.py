@@ -8,7 +8,7 @@ from types import MappingProxyType
 import pandas as pd
 
 from common.observations.numbers import DAGGER, DASH, MINUS, fixed, interval, number, ratio
-from common.statistics.intervals import FEWEST_LAUNCHES, Interval
+from common.statistics.intervals import FEWEST_LAUNCHES
 
 Block = dict[str, object]
 """One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
@@ -167,15 +167,6 @@ def milliseconds(seconds: float, digits: int | None = None) -> str:
 def with_interval(value: float, low: float, high: float, write: Callable[[float], str] = ratio) -> str:
     """A number, and below it in parentheses its interval, where it has one."""
     return write(value) if math.isnan(low) else f"{write(value)}\n({interval(low, high, write)})"
-
-
-def estimate(found: Interval | None, write: Callable[[float], str] = ratio) -> str:
-    """A median, and below it in parentheses its interval, where it has one; a dash where nothing was measured."""
-    if found is None:
-        return DASH
-    if found.low is None or found.high is None:
-        return write(found.median)
-    return with_interval(found.median, found.low, found.high, write)
 
 
 def megabytes(count: float) -> str:

@@ -18,11 +18,11 @@ from common.declarations import catalogue
 from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
 from common.errors import NotInstalledError, UserError
-from common.laboratory import collectives, matrix_products
+from common.laboratory import collectives, faults, matrix_products
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.sessions import calibrate, compare, exchanges, faults, predict, submission
+from common.sessions import calibrate, compare, exchanges, predict, submission
 from common.sessions.experiment import parse
 from reports import experiment
 from reports.__main__ import write_report
@@ -188,9 +188,9 @@ PARSERS = {
     "common.sessions.calibrate": lambda options: tyro.cli(calibrate.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
     "common.laboratory.collectives": partial(parse, collectives.EXPERIMENT),
+    "common.laboratory.faults": partial(parse, faults.EXPERIMENT),
     "common.laboratory.matrix_products": partial(parse, matrix_products.EXPERIMENT),
     "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
-    "common.sessions.faults": lambda options: tyro.cli(faults.Arguments, args=options),
     "common.sessions.predict": lambda options: tyro.cli(predict.Arguments, args=options),
     "reports": partial(_parse_only, write_report),
     "reports.experiment": partial(_parse_only, experiment.write_report),

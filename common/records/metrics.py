@@ -3,6 +3,7 @@
 import math
 import statistics
 from dataclasses import dataclass
+from itertools import pairwise
 
 from common.records.training import Record
 
@@ -56,3 +57,23 @@ def fewest_batch(batch: int, workers: int, base_seconds: float, contention: floa
     if contention >= workers:
         return math.inf
     return max(0.0, batch * sync_seconds / (base_seconds * (workers - contention)))
+
+
+def saving_cost(record: Record) -> tuple[float, float] | None:
+    """Seconds for each checkpoint on the way, and the share of the clocked training that all take.
+
+    Rank 0 stands still for so much longer between two windows where it saves one; between others it reads losses, as it
+    does there. None where nothing tells.
+    """
+    clocked = [
+        (each.step, each.started_seconds, each.started_seconds + each.seconds)
+        for each in record.windows
+        if each.rank == 0 and each.started_seconds is not None
+    ]
+    every, gaps = record.task.checkpoint_steps, {True: list[float](), False: list[float]()}
+    for (_, _, end), (step, start, _) in pairwise(clocked):
+        gaps[bool(every) and step % every == 0].append(start - end)
+    if not all(gaps.values()):
+        return None
+    seconds = statistics.median(gaps[True]) - statistics.median(gaps[False])
+    return seconds, seconds * len(gaps[True]) / (clocked[-1][2] - clocked[0][1])

@@ -29,6 +29,7 @@ from common.contract.task import Task
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Strategy
 from common.errors import exit_with_one_line
+from common.laboratory import faults
 from common.launching.attempts import AGAIN
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned
@@ -38,7 +39,6 @@ from common.records import certificate
 from common.records.certificate import final_weights
 from common.records.files import read_record
 from common.records.recovery import Recovery, recovery_path
-from common.sessions import faults
 
 MARK = "LOCKSTEP_ENDURANCE"
 """Environment variable of all that a trial starts."""

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from common.contract.rows import Piece
+from common.records.accounted_launch import AccountedLaunch
 from common.records.files import read_record
 from common.records.recovery import Recovery, recovery_path
-from common.records.recovery_rows import Suffered
 from tests.contract.worlds import contract_task
 from tests.launching import assert_follows
 
@@ -35,7 +35,7 @@ def test_who_is_left_goes_on_along_the_oracle(strategy, rank, scaling, launch, c
     assert launched.record.earlier_pieces == pieces
     account = account_of(launched)
     assert (len(account.attempts), account.steps_again) == (1, 10)
-    assert Suffered("run", launched.record, account, "follows").became == "went on with 1 of 2"
+    assert AccountedLaunch(launched.record, account, "follows").became == "went on with 1 of 2"
 
 
 @pytest.mark.grid

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.laboratory import collectives, matrix_products
+from common.laboratory import collectives, faults, matrix_products
 from common.observations import display
 from common.records.collectives import Cell, CollectivesRecord
-from common.records.files import from_json, write_record
+from common.records.files import from_json, read_records, write_record
+from common.records.training import Record
 from common.sessions import experiment as engine
 from common.sessions.experiment import observed_of
 from reports import experiment
@@ -22,10 +23,11 @@ from reports.render import pdf
 from reports.render.shell import draw_all
 from reports.tables.results import Origin
 from tests.common.records import matrix_records
+from tests.common.records.recoveries import RESTARTED, write_session
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import words
 from tests.reports.pieces import headings, items, table_under
-from tests.reports.records import HOST
+from tests.reports.records import HOST, make_record
 
 SIZES = (8, 1024, 131_072, 1_048_576)
 HERE = "2 ranks, cpu, float32"
@@ -115,7 +117,9 @@ def concluded(tmp_path, monkeypatch):
         for name, record in records.items():
             write_record(tmp_path / f"{name}.json", record)
         console = Console(file=io.StringIO(), width=200)
-        assert engine.conclude(console, told, tmp_path, out) == int(any(r.status == "failed" for r in records.values()))
+        assert engine.conclude(console, told, tmp_path, out) == int(
+            any(r.status == "failed" and not told.may_fail(r) for r in records.values())
+        )
         return console.file.getvalue()
 
     return conclude
@@ -160,6 +164,27 @@ def test_matrix_products_have_the_same_report_and_their_figure_alone_where_it_is
     page = (tmp_path / "out" / "report.html").read_text()
     assert "How time grows" in page
     assert "product 100" in page
+
+
+def test_faults_are_shown_in_tables_and_as_the_steps_of_rank_0_over_time(concluded, tmp_path):
+    printed = concluded(faults.EXPERIMENT, read_records(write_session(tmp_path), Record))
+    # One that ended for good by its fault hasn't failed.
+    assert "3 launches: 3 ok, 0 unsupported, 0 failed." in printed
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert all(words in text for words in ("noticed after, s", "ended for good") for text in (page, printed))
+    assert "paired t tests" not in page
+    _, drawings = experiment.compose(display.read(tmp_path), [make_record()], Origin(""))
+    marks = read(drawings["courses.svg"]())
+    assert [mark.tip["launch"] for mark in marks] == ["some-kill-01", "some-kill-02", "some-kill-03"]
+    # It goes on from step 150 in the second attempt.
+    reached = sorted((moment.seconds, moment.step) for moment in RESTARTED.moments if moment.rank == 0)
+    assert marks[0].points == [pytest.approx(place, abs=0.5) for place in reached]
+
+
+def test_a_comparison_is_no_session_of_faults(tmp_path):
+    write_record(tmp_path / "one.json", make_record())
+    with pytest.raises(UserError, match="holds no records of faults: measure some first, or name another folder"):
+        engine.conclude(Console(), faults.EXPERIMENT, tmp_path, tmp_path / "report.pdf")
 
 
 def test_a_folder_that_was_never_concluded_or_has_no_records_is_one_line(tmp_path):

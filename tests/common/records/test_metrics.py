@@ -1,6 +1,8 @@
 """common/records/metrics.py: numbers from records, against values worked out by hand."""
 
+import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
@@ -32,6 +34,27 @@ def test_windows_come_in_the_order_of_their_steps_and_cost_per_step(make_record)
 def test_throughput_is_that_of_the_median_window_so_one_bad_window_changes_little(make_record):
     windows = [window(0, step, 1, seconds) for step, seconds in enumerate([0.1, 0.1, 100.0])]
     assert metrics.throughput(make_record(windows=windows)).samples_per_second == pytest.approx(640)
+
+
+def saving_cost(make_record, steps, every=50):
+    """That of windows of 20 ms that begin with these steps, 1 ms after one another, 5 ms where one is saved."""
+    # Rank 1 waits for rank 0, and tells nothing; nor does a window of an older record.
+    windows, end = [window(1, 50, 10, 0.02) | {"started_seconds": 9.0}, window(0, 200, 10, 0.02)], 2.0
+    for step in steps:
+        start = end + (0.005 if step % 50 == 0 else 0.001)
+        windows.append(window(0, step, 10, 0.02) | {"started_seconds": start})
+        end = start + 0.02
+    task = dataclasses.replace(make_record().task, checkpoint_steps=every, checkpoint=Path("weights"))
+    return metrics.saving_cost(make_record(windows=windows, task=task))
+
+
+def test_what_a_checkpoint_costs_is_how_much_longer_training_stands_still_for_it(make_record):
+    seconds, share = saving_cost(make_record, range(20, 120, 10))
+    assert seconds == pytest.approx(0.004)
+    assert share == pytest.approx(2 * 0.004 / (10 * 0.02 + 7 * 0.001 + 2 * 0.005))
+    # Nothing is saved between the first ones, nothing else is clocked between the others.
+    assert [saving_cost(make_record, steps) for steps in ((20, 30, 40), (40, 50), ())] == [None] * 3
+    assert saving_cost(make_record, (40, 50, 60), every=0) is None
 
 
 def test_a_record_without_windows_has_no_throughput(make_record):

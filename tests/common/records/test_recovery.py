@@ -1,13 +1,10 @@
-"""common/records/recovery.py and recovery_rows.py: what an account tells, and the rows on many."""
+"""common/records/recovery.py: what an account tells."""
 
-import pytest
 from msgspec import structs
 
-from common.records.files import read_record, read_records, write_record
+from common.records.files import read_record, write_record
 from common.records.recovery import Recovery, recovery_path
-from common.records.recovery_rows import COLUMNS, cells, rows, suffered
-from common.records.training import Record
-from tests.common.records.recoveries import RESTARTED, attempt, moments, write_session
+from tests.common.records.recoveries import RESTARTED, attempt, moments
 
 
 def test_an_account_of_a_launch_that_was_started_again():
@@ -42,35 +39,6 @@ def test_what_a_stopped_process_says_while_it_is_ended_is_no_step():
 def test_without_a_fault_there_is_nothing_to_notice():
     account = Recovery(attempts=[attempt(0, 5, 5)], moments=moments(1, 0, (0, 1.0), (300, 4.0)))
     assert (account.detection_seconds, account.next_step_seconds, account.steps_again) == (None, None, 0)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Three rounds, in the last of which the launch with the fault ended for good."""
-    return write_session(tmp_path)
-
-
-def test_rows_pair_each_launch_with_the_undisturbed_one_of_its_round(folder):
-    found = rows(suffered(folder, read_records(folder, Record)))
-    assert [(row.restarts, len(row.launches), dict(row.became)) for row in found] == [
-        (1, 2, {"started again": 2}),
-        (0, 1, {"ended for good": 1}),
-    ]
-    again, lost = found
-    # The same steps in 12 seconds where the undisturbed launch took 6.
-    assert again.goodput.median == 0.5
-    assert lost.goodput.median == 0.0
-    assert (again.detection_seconds.median, lost.detection_seconds.median) == (0.5, 0.5)
-    assert lost.next_step_seconds is None
-
-
-def test_a_row_in_words_has_each_column(folder):
-    found = rows(suffered(folder, read_records(folder, Record)))
-    again, lost = (dict(zip(COLUMNS, cells(row), strict=True)) for row in found)
-    assert (again["fault"], again["by"], again["noticed after, s"]) == ("rank 1 killed at step 160", "torchrun", "0.5")
-    assert (again["next step after, s"], again["steps again"], again["of undisturbed"]) == ("5.0", "10", "0.50")
-    dash = "\N{EN DASH}"
-    assert (lost["then"], lost["next step after, s"], lost["the maths then"]) == ("ended for good", dash, dash)
 
 
 def test_an_account_is_read_as_it_was_written(tmp_path):

@@ -1,0 +1,227 @@
+"""common/laboratory/faults.py: what a session launches, what made-up launches tell, and one as a user starts it."""
+
+import contextlib
+import dataclasses
+import sys
+
+import pytest
+from msgspec import structs
+
+from common.contract.fault import parse
+from common.contract.work import Work
+from common.declarations.catalogue import find
+from common.declarations.strategy import Options, label
+from common.errors import UserError
+from common.laboratory import faults
+from common.laboratory.faults import EXPERIMENT, Arguments, Scope, launches
+from common.launching.hosts.selection import Selection
+from common.launching.launch import python_for
+from common.launching.planned import Hosts
+from common.launching.supervision import HERE
+from common.measurement import machine
+from common.observations.display import answer, read
+from common.observations.display import tables as tables_of
+from common.observations.numbers import DASH
+from common.records.accounted_launch import accounted_launches
+from common.records.certificate import DEVIATES, FOLLOWS, NOT_COMPARED
+from common.records.files import read_record, read_records, write_record
+from common.records.recovery import Recovery, recovery_path
+from common.records.training import Record
+from common.sessions.experiment import observed_of, run
+from tests.common.records.recoveries import RESTARTED, attempt, write_session
+
+FAULT = "kill:rank=1,step=160"
+
+
+@pytest.fixture
+def known(declare, catalogue_of):
+    """Two families: of one a quick strategy, and one that goes on by itself; of the other one a server."""
+    other = dataclasses.replace(declare().family, title="Other")
+    catalogue_of(
+        declare("alone", work=Work.UNDISTRIBUTED, options=Options),
+        declare("full", base="alone", recovers_with=({"prefetch": 1},)),
+        declare("quick", base="alone", quick=True),
+        declare("threads", base="alone", work=Work.REPLICAS_IN_ONE_PROCESS, quick=True),
+        declare("server", family=other, base="alone", work=Work.COORDINATED, recovers_with=({},)),
+    )
+
+
+def names(**scope):
+    return [strategy.name for strategy in Scope(**scope).chosen]
+
+
+@pytest.mark.usefixtures("known")
+def test_the_quick_profile_has_one_strategy_in_processes_of_each_family_and_the_full_one_all():
+    assert names() == ["quick", "server"]
+    assert names(profile="full") == ["full", "quick", "server"]
+    assert names(strategies=("full",)) == ["full"]
+
+
+@pytest.mark.usefixtures("known")
+def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways():
+    found = [
+        (each.strategy.name, each.task.inject, each.task.restarts, label(each.options))
+        for each in launches(Scope(strategies=("full", "server")), 1)
+    ]
+    assert found == [
+        ("full", None, 1, ""),
+        ("full", FAULT, 1, ""),
+        ("full", FAULT, 0, "1 prefetch"),
+        ("server", None, 1, ""),
+        ("server", FAULT, 1, ""),
+        ("server", FAULT, 0, ""),
+    ]
+    found = [each.name for each in launches(Scope(profile="full"), 1)]
+    assert len(set(found)) == len(found)
+    assert len(faults.plan(Scope(profile="full"))) == len(found)
+
+
+def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts():
+    hosts = Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e8,))
+    scope = Scope(spread=hosts)
+    assert all(each.launcher.across_hosts for each in scope.chosen)
+    assert [parse(each).kind for each in scope.suffered] == ["kill", "host", "cable"]
+    assert {(each.hosts, each.bandwidth_bits_per_second) for each in launches(scope, 1)} == {(2, 1e8)}
+    with pytest.raises(UserError, match="tf_mirrored has one process, with which all is lost"):
+        Scope(spread=hosts, strategies=("tf_mirrored",))
+    with pytest.raises(UserError, match="--workers 3 can't be alike on 2 hosts: give a multiple"):
+        Scope(spread=hosts, workers=3)
+    with pytest.raises(UserError, match="faults take one at a time"):
+        Scope(spread=dataclasses.replace(hosts, bandwidths_bits_per_second=(1e7, 1e8)))
+
+
+def test_faults_take_virtual_hosts_alone():
+    with pytest.raises(UserError, match="use --virtual-hosts"):
+        Arguments(selection=Selection(hosts="host1,host2"))
+    assert Arguments(selection=Selection(virtual_hosts=2)).selection.virtual_hosts == 2
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize(
+    ("scope", "complaint"),
+    [
+        ({"strategies": ("threads",)}, "threads has one process, with which all is lost"),
+        ({"strategies": ("nobody",)}, "nobody"),
+        ({"faults": ("burn:rank=1",)}, "begin with one of"),
+        ({"workers": 1}, "--workers one above 1"),
+        ({"repetitions": 0}, "--repetitions takes a whole number above 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(scope, complaint):
+    with pytest.raises(UserError, match=complaint):
+        Scope(**scope)
+
+
+@pytest.mark.usefixtures("known")
+def test_a_launch_that_was_refused_has_an_account_with_its_round(monkeypatch, tmp_path):
+    monkeypatch.setattr(faults, "run_planned", lambda *_: None)
+    [_, planned] = launches(Scope(strategies=("quick",)), 3)
+    faults.make(planned, tmp_path, HERE)
+    account = read_record(recovery_path(tmp_path / f"{planned.name}.json"), Recovery)
+    assert account == Recovery(fault=FAULT, repetition=3)
+
+
+# What launches tell
+
+
+@pytest.fixture
+def told(tmp_path):
+    """A function: the answer, and by title the rows of each table, on made-up launches with these verdicts."""
+    write_session(tmp_path)
+
+    def tell(verdict=FOLLOWS, **others):
+        launches = accounted_launches(tmp_path, read_records(tmp_path, Record)).items()
+        verdicts = {name: others.get(name.replace("-", "_"), verdict) for name, _ in launches}
+        judged = {name: dataclasses.replace(each, verdict=verdicts[name]) for name, each in launches}
+        found = observed_of(EXPERIMENT, judged)
+        tables = {
+            each.title: [dict(zip(each.columns, row, strict=True)) for row in each.rows] for each in tables_of(found)
+        }
+        return answer(found), tables
+
+    return tell
+
+
+def test_the_answer_says_who_lost_least_and_whether_the_maths_is_right(told, tmp_path):
+    kept = (
+        "With rank 1 killed at step 160, amber_ring with restart kept most by the medians: {} % of the steps per "
+        "second of an undisturbed launch. "
+    )
+    assert told()[0] == kept.format(50) + "All that went on followed the oracle to the end."
+    assert told(some_kill_01=NOT_COMPARED)[0] == kept.format(50) + "Nothing that went on deviates from its oracle."
+    wrong = "What went on of amber_ring with restart trained something else."
+    assert told(some_kill_01=DEVIATES)[0] == kept.format(25) + wrong
+    assert told(DEVIATES)[0] == "No launch went on after its fault."
+    for path in tmp_path.glob("some-plain-*"):
+        path.unlink()
+    assert told()[0] == "All that went on followed the oracle to the end."
+
+
+def test_each_way_has_a_row_of_numbers_and_one_of_words_what_lost_least_first(told, tmp_path):
+    account = structs.replace(RESTARTED, attempts=[attempt(0, 9, 9)], repetition=2, message="closed.")
+    write_record(recovery_path(tmp_path / "some-kill-02.json"), account)
+    tables = told()[1]
+    # One of its launches ended after 12 s and one after 9, where the undisturbed ones took 6.
+    numbers = [[*row.values()] for row in tables["rank 1 killed at step 160, 2 workers"]]
+    assert numbers == [
+        ["amber_ring with restart", "2", "0.5", "5.0", "10", "58"],
+        ["amber_ring", "1", "0.5", DASH, DASH, "0"],
+    ]
+    again, lost = tables["What became of them"]
+    assert again == {
+        "strategy": "amber_ring with restart",
+        "fault": "rank 1 killed at step 160",
+        "noticed by": "1 torchrun, 1 nobody",
+        "then": "1 started again, 1 went on by itself",
+        "the maths then": "follows",
+        "in which words": f"1 {DASH}, 1 closed.",
+        "n": "2",
+    }
+    assert (lost["noticed by"], lost["then"], lost["n"]) == ("torchrun", "ended for good", "1")
+
+
+def test_what_was_refused_and_an_undisturbed_launch_that_failed_are_not_there(told, tmp_path):
+    recovery_path(tmp_path / "some-kill-01.json").unlink()
+    plain = read_records(tmp_path, Record)["some-plain-02"]
+    write_record(tmp_path / "some-plain-02.json", structs.replace(plain, status="failed", reason="It ended."))
+    place = ["rank 1 killed at step 160", "2 workers"]
+    assert [[*row.values()] for row in told()[1]["What isn't there"]] == [
+        ["amber_ring with restart", *place, "ok", "1", "It left no account."],
+        ["amber_ring", "undisturbed", "2 workers", "failed", "1", "It ended."],
+    ]
+
+
+# A session as a user starts it
+
+
+def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_path, monkeypatch, capsys):
+    python_for(find("torch_ddp"))
+    # Signals would go on ending the tests themselves in this way, and nothing here is a measurement.
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
+    outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "faults.pdf")]
+    # No machine is so slow that an attempt takes as long as this deadline.
+    scope = ["--strategies", "torch_ddp", "--repetitions", "1", "--deadline-seconds", "240"]
+    monkeypatch.setattr(sys, "argv", ["faults", *scope, *outputs])
+    with pytest.raises(SystemExit) as ended:
+        run(EXPERIMENT)
+    assert ended.value.code == 0
+    [folder] = (tmp_path / "results").iterdir()
+    found = read(folder)
+    [own, again] = sorted(found.display.tables[0].rows)
+    fault, words = "rank 1 killed at step 160", "rank 1 ended with signal 9, so all processes were ended."
+    assert own == ["torch_ddp, 1 max restarts", fault, "nobody", "went on by itself", "follows", DASH, "1"]
+    assert again == ["torch_ddp with restart", fault, "torchrun", "started again", "follows", words, "1"]
+    medians = found.observed.groupby(["series", "measure"])["value"].median()
+    for name, launch in accounted_launches(folder, read_records(folder, Record)).items():
+        if launch.account.fault:
+            assert medians[launch.strategy, "steps_again"] == 10
+            # Of one round: on a loaded machine the undisturbed launch may take longer.
+            assert medians[launch.strategy, "of_undisturbed"] > 0
+            account = read_record(recovery_path(folder / f"{name}.json"), Recovery)
+            assert account.injected_process in {moment.process for moment in account.moments if moment.rank == 1}
+            assert (account.next_step_seconds > 0, launch.record.first_step) == (True, 150)
+    assert (tmp_path / "faults.pdf").exists()
+    printed = capsys.readouterr().out
+    assert "a checkpoint, ms" in printed
+    assert "1 launches: 1 ok" in printed, "one with a fault that ended for good hasn't failed"
