@@ -107,12 +107,6 @@ def exchanges(session: nox.Session) -> None:
 
 
 @nox.session(tags=[LABORATORY])
-def faults(session: nox.Session) -> None:
-    """Kill a worker of each framework's strategy, and tell who notices, what goes on, and if it is right (12 min)."""
-    measure(session, "common.laboratory.faults")
-
-
-@nox.session(tags=[LABORATORY])
 def predict(session: nox.Session) -> None:
     """Predict steps with more workers, hosts and other links from what was measured here; `-- --verify` scores it."""
     measure(session, "common.sessions.predict")

@@ -1,6 +1,7 @@
 """Whether a command that a user types can work, told without running it: what it names exists, its options parse."""
 
 import contextlib
+import importlib
 import importlib.util
 import io
 import re
@@ -18,7 +19,6 @@ from common.declarations import catalogue
 from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
 from common.errors import NotInstalledError, UserError
-from common.laboratory import collectives, faults, matrix_products
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
@@ -183,13 +183,18 @@ def _parse_only(program: Callable[..., None], options: list[str]) -> None:
     tyro.cli(do_nothing, args=options)
 
 
+def _parse_experiment(name: str, options: list[str]) -> None:
+    parse(importlib.import_module(f"common.laboratory.{name}").EXPERIMENT, options)
+
+
+LABORATORY = sorted((ROOT / "common" / "laboratory").glob("[!_]*.py"))
+"""The modules of experiments."""
+
 PARSERS = {
     "common.launching.launch": launch.prepare,
     "common.sessions.calibrate": lambda options: tyro.cli(calibrate.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
-    "common.laboratory.collectives": partial(parse, collectives.EXPERIMENT),
-    "common.laboratory.faults": partial(parse, faults.EXPERIMENT),
-    "common.laboratory.matrix_products": partial(parse, matrix_products.EXPERIMENT),
+    **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
     "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
     "common.sessions.predict": lambda options: tyro.cli(predict.Arguments, args=options),
     "reports": partial(_parse_only, write_report),

@@ -8,9 +8,8 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Literal
 
 import pandas as pd
@@ -22,7 +21,6 @@ from common.declarations import catalogue
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError, exit_with_one_line
-from common.launching.hosts.selection import Selection
 from common.launching.planned import Hosts, PlannedSweep
 from common.measurement import machine
 from common.observations.display import Display, Measure, Series, Table
@@ -30,8 +28,7 @@ from common.observations.table import Missing, Observation
 from common.records.collectives import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
 from common.records.site import placement
 from common.sessions.comparison_scope import placements
-from common.sessions.experiment import Experiment, ExperimentOutput, run
-from common.sessions.session import Options
+from common.sessions.experiment import Experiment, run
 
 _QUICK = Sweep(sizes=("8", "4K", "256K", "4M"))
 _FULL = Sweep(collectives=tuple(Collective), max_bytes="64M", deadline_seconds=3600.0)
@@ -116,18 +113,6 @@ class Scope:
         """The libraries that are named, or those that are measured by default."""
         by_default = [library for library in catalogue.libraries().values() if library.by_default]
         return [catalogue.find_library(name) for name in self.libraries] or by_default
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """Options of a session."""
-
-    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
-    selection: tyro.conf.OmitArgPrefixes[Selection] = field(default_factory=Selection)
-    output: tyro.conf.OmitArgPrefixes[ExperimentOutput] = field(
-        default_factory=lambda: ExperimentOutput(out=Path("reports/out/collectives.pdf"))
-    )
-    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
 
 
 def launches(scope: Scope, repetition: int) -> Iterator[PlannedSweep]:
@@ -252,7 +237,6 @@ def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Displa
     for record in sorted(records, key=lambda record: record.library):
         by_library.setdefault(record.library, []).append(record)
     return Display(
-        payload=str(CollectivesRecord.__struct_config__.tag),
         title="Collectives of distributed training, measured one by one",
         contender="library",
         x="size, B",
@@ -341,7 +325,8 @@ def _libraries(by_library: dict[str, list[CollectivesRecord]]) -> Table:
 EXPERIMENT = Experiment(
     name="collectives",
     about=__doc__ or "",
-    arguments=Arguments,
+    scope=Scope,
+    hosts="any",
     record=CollectivesRecord,
     plan=plan,
     launches=launches,

@@ -1,4 +1,4 @@
-"""Kill a worker of each framework's strategy, and tell who notices, what goes on, and whether the maths is right then.
+"""Kill a worker of each framework's strategy, and tell who notices, what goes on, and if it is right (12 minutes).
 
 To start it: `nox -s faults`, or `nox -s faults -- --profile full`. An interrupted session goes on where it stopped when
 it is started again with the same options.
@@ -7,7 +7,7 @@ it is started again with the same options.
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,11 +19,10 @@ from msgspec import structs
 from common.contract import fault
 from common.contract.task import Task
 from common.declarations import catalogue
-from common.declarations.strategy import Strategy, label
+from common.declarations.strategy import Strategy
 from common.errors import UserError, exit_with_one_line
 from common.launching.attempts import noticed
 from common.launching.hosts.cluster import Cluster
-from common.launching.hosts.selection import Selection
 from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.supervision import Allocation, run_planned
 from common.observations import answers
@@ -37,8 +36,7 @@ from common.records.metrics import saving_cost
 from common.records.recovery import Recovery, recovery_path
 from common.records.training import Record
 from common.sessions.comparison_scope import certificate_task
-from common.sessions.experiment import Experiment, ExperimentOutput, run
-from common.sessions.session import Options
+from common.sessions.experiment import Experiment, run
 
 _STEP = 160
 """The step before which the fault comes, ten after a checkpoint."""
@@ -114,23 +112,6 @@ class Scope:
         return self.faults or (*of_profile, *(OF_HOSTS if self.spread else ()))
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """Options of a session."""
-
-    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
-    selection: tyro.conf.OmitArgPrefixes[Selection] = field(default_factory=Selection)
-    output: tyro.conf.OmitArgPrefixes[ExperimentOutput] = field(
-        default_factory=lambda: ExperimentOutput(out=Path("reports/out/faults.pdf"))
-    )
-    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
-
-    def __post_init__(self) -> None:
-        """Raises UserError for hosts that can't be lost."""
-        if not self.selection.is_here and self.selection.virtual_hosts is None:
-            raise UserError("Faults over hosts take hosts that can be lost without harm: use --virtual-hosts.")
-
-
 def launches(scope: Scope, repetition: int) -> Iterator[PlannedLaunch]:
     """The launches of a round: of each strategy undisturbed, with each fault and started again, and in its own ways."""
     task = task_of(scope)
@@ -163,15 +144,6 @@ def task_of(scope: Scope) -> Task:
         checkpoint_steps=50,
         deadline_seconds=scope.deadline_seconds,
     )
-
-
-def plan(scope: Scope) -> pd.DataFrame:
-    """The launches of a round, and how many rounds there are."""
-    rows = [
-        (each.strategy.name, each.task.inject or "", each.task.restarts, label(each.options), scope.rounds)
-        for each in launches(scope, 1)
-    ]
-    return pd.DataFrame(rows, columns=["launch of a round", "fault", "started again", "own way", "rounds"])
 
 
 def make(planned: PlannedLaunch, folder: Path, allocation: Allocation[Any]) -> Record:
@@ -232,7 +204,6 @@ def show(launches: Sequence[AccountedLaunch], observed: pd.DataFrame) -> Display
     colors = {launch.strategy: launch.record.colors for launch in launches}
     disturbed = [launch for launch in launches if launch.account.fault and launch.account.attempts]
     return Display(
-        payload=str(Record.__struct_config__.tag),
         title="What happens when a worker dies",
         answer=_answer(disturbed, kept),
         contender="strategy",
@@ -319,9 +290,9 @@ def _method(task: Task) -> list[str]:
 EXPERIMENT = Experiment(
     name="faults",
     about=__doc__ or "",
-    arguments=Arguments,
+    scope=Scope,
+    hosts="virtual",
     record=Record,
-    plan=plan,
     launches=launches,
     make=make,
     may_fail=lambda record: record.task.inject is not None,

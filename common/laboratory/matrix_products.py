@@ -8,12 +8,11 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pandas as pd
-import tyro
 from msgspec import structs
 
 from common.command_line import options_of
@@ -22,7 +21,6 @@ from common.declarations.products import Products, check_workers
 from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
 from common.launching.ending import Ended
-from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Job
 from common.measurement.matrix_products import declared
 from common.observations import answers, table
@@ -31,8 +29,7 @@ from common.observations.table import Missing, Observation
 from common.records.files import from_json, read_record, write_record
 from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
 from common.records.site import Site
-from common.sessions.experiment import Experiment, ExperimentOutput, run
-from common.sessions.session import Options
+from common.sessions.experiment import Experiment, run
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 ENVIRONMENTS = ("torch",)
@@ -74,11 +71,6 @@ class Scope:
     def rounds(self) -> int:
         """How many rounds it makes."""
         return self.repetitions
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The number of workers that share a product."""
-        return (self.workers,)
 
     def products(self, way: Way) -> Products:
         """What a launch of this way multiplies. Raises UserError for a value that can't be meant."""
@@ -128,18 +120,6 @@ class Planned:
         write_record(path, record)
         left.unlink(missing_ok=True)
         return read_record(path, MatrixRecord)
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """Options of a session."""
-
-    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
-    output: tyro.conf.OmitArgPrefixes[ExperimentOutput] = field(
-        default_factory=lambda: ExperimentOutput(out=Path("reports/out/matrix_products.pdf"))
-    )
-    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
-    selection: tyro.conf.OmitArgPrefixes[SlurmOptions] = field(default_factory=SlurmOptions)
 
 
 def plan(scope: Scope) -> pd.DataFrame:
@@ -194,7 +174,6 @@ def show(records: Sequence[MatrixRecord], observed: pd.DataFrame) -> Display:
         for name in [_series_of(record)]
     }
     display = Display(
-        payload=str(MatrixRecord.__struct_config__.tag),
         title="C = A B over workers: from which size it pays",
         contender="way",
         x="rows and columns",
@@ -280,7 +259,7 @@ def _series_of(record: MatrixRecord) -> str:
 EXPERIMENT = Experiment(
     name="matrix_products",
     about=__doc__ or "",
-    arguments=Arguments,
+    scope=Scope,
     record=MatrixRecord,
     plan=plan,
     launches=launches,

@@ -2,14 +2,16 @@
 
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import pandas as pd
 import tyro
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
@@ -42,18 +44,17 @@ class ExperimentOutput(Output):
 
 
 class Scope(Protocol):
-    """What is measured: a dataclass."""
+    """What is measured: a dataclass.
+
+    Where launches may be over hosts it has `ranks`, the numbers of workers that share something, and a field `spread`,
+    which takes what is known of the hosts.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     @property
     def rounds(self) -> int:
         """How many rounds it makes."""
-        ...
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The numbers of workers that share something, in ascending order."""
         ...
 
 
@@ -64,7 +65,7 @@ class Arguments(Protocol):
 
     @property
     def scope(self) -> Scope:
-        """What is measured; where launches are over hosts, its field `spread` takes what is known of them."""
+        """What is measured."""
         ...
 
     @property
@@ -91,13 +92,16 @@ class Experiment(Generic[L]):
     """That of its Nox session, and of its module in `common.laboratory`."""
     about: str
     """What `--help` begins with."""
-    arguments: type[Arguments]
+    scope: type[Scope]
+    """What can be asked for."""
+    hosts: Literal["one", "virtual", "any"] = "one"
+    """On which hosts launches can be: on one machine alone, or also over several that this machine makes, or any."""
     record: type[Header]
     """What each of its launches leaves."""
-    plan: Callable[[Any], pd.DataFrame]
-    """What a scope is going to measure, as it's printed."""
     launches: Callable[[Any, int], Iterable[Planned[Header]]]
     """The launches of a scope's round by its number, from 1."""
+    plan: Callable[[Any], pd.DataFrame] | None = None
+    """What a scope is going to measure, as it's printed; None: each launch with how often it is made."""
     make: Callable[[Any, Path, Allocation[Any]], Header] = run_planned
     """Makes one launch in a folder, and returns its record."""
     may_fail: Callable[[Any], bool] = lambda record: False
@@ -113,13 +117,31 @@ class Experiment(Generic[L]):
 def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
     """What these options ask for. Raises UserError for a value that can't be meant."""
     config = (tyro.conf.EnumChoicesFromValues,)
-    return tyro.cli(experiment.arguments, description=experiment.about, args=list(options), config=config)
+    selection = SlurmOptions if experiment.hosts == "one" else Selection
+    output = partial(ExperimentOutput, out=Path(f"reports/out/{experiment.name}.pdf"))
+    kinds = {
+        "scope": (experiment.scope, experiment.scope),
+        "selection": (selection, selection),
+        "output": (ExperimentOutput, output),
+        "session": (Options, Options),
+    }
+    fields = [
+        (name, tyro.conf.OmitArgPrefixes[kind], dataclasses.field(default_factory=make))
+        for name, (kind, make) in kinds.items()
+    ]
+    kind = dataclasses.make_dataclass("Arguments", fields, frozen=True)
+    arguments = tyro.cli(kind, description=experiment.about, args=list(options), config=config)
+    chosen = arguments.selection
+    if experiment.hosts == "virtual" and not chosen.is_here and chosen.virtual_hosts is None:
+        raise UserError(f"{experiment.name} over hosts takes those that can be lost without harm: use --virtual-hosts.")
+    return arguments
 
 
 def run(experiment: Experiment[Any]) -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments, module = parse(experiment, submission.own_words(sys.argv[1:])), f"common.laboratory.{experiment.name}"
-    console, scope, selection, output = console_for(160), arguments.scope, arguments.selection, arguments.output
+    console, selection, output = console_for(160), arguments.selection, arguments.output
+    scope: Any = arguments.scope
     if output.again:
         sys.exit(conclude(console, experiment, output.again, output.out))
     if selection.submit:
@@ -130,7 +152,7 @@ def run(experiment: Experiment[Any]) -> None:
         hosts, spread = placement.find(console, module, selection, scope.ranks, output.plan)
         scope = dataclasses.replace(scope, spread=spread)
     if output.plan:
-        plan = experiment.plan(scope)
+        plan = experiment.plan(scope) if experiment.plan else _plan(experiment, scope)
         _print(console, display.Table(title="", columns=[*plan.columns], rows=plan.astype(str).to_numpy().tolist()))
         return
     ensure_writable(output.out)
@@ -149,12 +171,19 @@ def run(experiment: Experiment[Any]) -> None:
     sys.exit(conclude(console, experiment, session.folder, output.out))
 
 
+def _plan(experiment: Experiment[Any], scope: Scope) -> pd.DataFrame:
+    """Each launch by its name without its round, and how often it is made."""
+    planned = [launch for number in range(1, scope.rounds + 1) for launch in experiment.launches(scope, number)]
+    count = Counter(launch.name.rpartition("-")[0] for launch in planned)
+    return pd.DataFrame(count.items(), columns=["launch", "how often"])
+
+
 def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: Path) -> int:
     """Observe the records of a session, print and keep what they tell, and write the report; returns the exit status.
 
     Raises UserError where the folder has no record of this experiment.
     """
-    records = read_presented(folder, experiment.record)
+    records: Mapping[str, Any] = read_presented(folder, experiment.record)
     launches = experiment.gather(folder, records)
     if not launches:
         raise UserError(f"{folder} holds no records of {experiment.name}: measure some first, or name another folder.")
@@ -177,7 +206,10 @@ def observed_of(experiment: Experiment[L], launches: Mapping[str, L]) -> Observe
     """What the launches of an experiment tell, by the stems of their records' files."""
     rows = [row for name, launch in launches.items() for row in experiment.observe(name, launch)]
     observed, missing = table.tables(rows)
-    return Observed(observed, missing, experiment.show([*launches.values()], observed))
+    payload = str(experiment.record.__struct_config__.tag)
+    return Observed(
+        observed, missing, structs.replace(experiment.show([*launches.values()], observed), payload=payload)
+    )
 
 
 def _print(console: Console, table: display.Table) -> None:

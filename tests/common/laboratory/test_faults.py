@@ -7,14 +7,13 @@ import sys
 import pytest
 from msgspec import structs
 
-from common.contract.fault import parse
+from common.contract import fault
 from common.contract.work import Work
 from common.declarations.catalogue import find
 from common.declarations.strategy import Options, label
 from common.errors import UserError
 from common.laboratory import faults
-from common.laboratory.faults import EXPERIMENT, Arguments, Scope, launches
-from common.launching.hosts.selection import Selection
+from common.laboratory.faults import EXPERIMENT, Scope, launches
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
 from common.launching.supervision import HERE
@@ -27,7 +26,7 @@ from common.records.certificate import DEVIATES, FOLLOWS, NOT_COMPARED
 from common.records.files import read_record, read_records, write_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.training import Record
-from common.sessions.experiment import observed_of, run
+from common.sessions.experiment import observed_of, parse, run
 from tests.common.records.recoveries import RESTARTED, attempt, write_session
 
 FAULT = "kill:rank=1,step=160"
@@ -73,14 +72,13 @@ def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways
     ]
     found = [each.name for each in launches(Scope(profile="full"), 1)]
     assert len(set(found)) == len(found)
-    assert len(faults.plan(Scope(profile="full"))) == len(found)
 
 
 def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts():
     hosts = Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e8,))
     scope = Scope(spread=hosts)
     assert all(each.launcher.across_hosts for each in scope.chosen)
-    assert [parse(each).kind for each in scope.suffered] == ["kill", "host", "cable"]
+    assert [fault.parse(each).kind for each in scope.suffered] == ["kill", "host", "cable"]
     assert {(each.hosts, each.bandwidth_bits_per_second) for each in launches(scope, 1)} == {(2, 1e8)}
     with pytest.raises(UserError, match="tf_mirrored has one process, with which all is lost"):
         Scope(spread=hosts, strategies=("tf_mirrored",))
@@ -92,8 +90,8 @@ def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts
 
 def test_faults_take_virtual_hosts_alone():
     with pytest.raises(UserError, match="use --virtual-hosts"):
-        Arguments(selection=Selection(hosts="host1,host2"))
-    assert Arguments(selection=Selection(virtual_hosts=2)).selection.virtual_hosts == 2
+        parse(EXPERIMENT, ["--hosts", "host1,host2"])
+    assert parse(EXPERIMENT, ["--virtual-hosts", "2"]).selection.virtual_hosts == 2
 
 
 @pytest.mark.usefixtures("known")

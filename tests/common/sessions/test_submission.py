@@ -10,6 +10,7 @@ import pytest
 from common.laboratory import collectives, matrix_products
 from common.paths import ROOT
 from common.sessions import compare, submission
+from common.sessions.experiment import parse
 
 
 @pytest.fixture
@@ -62,11 +63,9 @@ def test_what_follows_the_word_submit_belongs_to_sbatch(words, own, of_sbatch):
     assert submission.options_of_sbatch(words) == of_sbatch
 
 
-@pytest.mark.parametrize("module", [compare, collectives, matrix_products])
-def test_a_submitted_session_begins_with_the_options_that_it_was_submitted_with(module):
-    arguments = module.Arguments()
-    chosen = type(arguments.selection)(slurm=True, submit=True)
-    arguments = module.dataclasses.replace(arguments, selection=chosen)
+@pytest.mark.parametrize("experiment", [collectives.EXPERIMENT, matrix_products.EXPERIMENT])
+def test_a_submitted_session_begins_with_the_options_that_it_was_submitted_with(experiment):
+    arguments = parse(experiment, ["--slurm", "--submit"])
     text = submission.script("some", "some.module", arguments, [])
     assert text.endswith("-m some.module --slurm\n")
 

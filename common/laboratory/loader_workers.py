@@ -1,0 +1,100 @@
+"""Prepare rows ahead by processes of a DataLoader, and tell from which batch on that trains faster (five minutes)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pandas as pd
+
+from common.contract.dataset import preset_task
+from common.declarations import catalogue
+from common.errors import UserError, exit_with_one_line
+from common.launching.planned import PlannedLaunch
+from common.observations.display import Display, Measure, Series
+from common.observations.table import Observation
+from common.records.certificate import trusted
+from common.records.metrics import throughput
+from common.records.training import Record
+from common.sessions.experiment import Experiment, run
+
+ENVIRONMENTS = ("torch",)
+
+_NAME = "{} loader workers"
+"""A series; with none of them rows come from memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """What a session measures."""
+
+    strategy: str = "torch_single"
+    """What trains."""
+    preset: str = "mnist_5k"
+    """What is trained, under weak scaling."""
+    workers: int = 1
+    """Workers of the strategy."""
+    loader_workers: tuple[int, ...] = (1, 2)
+    """Numbers of processes that prepare a worker's rows; beside them rows come from memory."""
+    batch: tuple[int, ...] = (16, 64, 256)
+    """Rows per worker."""
+    rounds: int = 6
+    """How often everything is launched; with fewer than 6 nothing is told for sure."""
+
+    def __post_init__(self) -> None:
+        """Raises UserError for a strategy without loaders, a preset or a number that can't be had."""
+        preset_task(self.preset)
+        if not hasattr(catalogue.find(self.strategy).options(), "loader_workers"):
+            raise UserError(f"{self.strategy} has no --loader-workers: name another strategy.")
+        if min(*self.loader_workers, *self.batch, self.workers, self.rounds) < 1:
+            raise UserError("Give whole numbers above 0: rows from memory are measured anyway.")
+
+
+def launches(scope: Scope, repetition: int) -> Iterator[PlannedLaunch]:
+    """Every batch, with rows from memory and with each number of loaders."""
+    strategy, task = catalogue.find(scope.strategy), preset_task(scope.preset)
+    for batch in scope.batch:
+        for loaders in (0, *scope.loader_workers):
+            options = strategy.options(**{"loader_workers": loaders})
+            of_batch = replace(task, scaling="weak", workers=scope.workers, batch=batch)
+            yield PlannedLaunch(strategy, scope.workers, "throughput", repetition, of_batch, options)
+
+
+def observe(launch: str, record: Record) -> Iterator[Observation]:
+    """Seconds of a step, and for how long rank 0 waits for its rows in it."""
+    series, number = _NAME.format(record.options["loader_workers"]), int(launch.rpartition("-")[2])
+    world = f"workers: {record.world_size}, {record.strategy} on {record.task.preset}"
+    row = partial(Observation, world=world, x=record.task.batch, series=series, round=number, launch=launch)
+    if record.status == "ok":
+        waits = [each.input_seconds / each.steps for each in record.windows if each.input_seconds is not None]
+        yield row(measure="seconds", value=throughput(record).seconds_per_step, oversubscribed=record.oversubscribed)
+        yield row(measure="input_seconds", value=float(pd.Series(waits).median()))
+
+
+def show(records: Sequence[Record], observed: pd.DataFrame) -> Display:
+    """Each number of loaders beside rows from memory."""
+    names = sorted({_NAME.format(record.options["loader_workers"]) for record in records})
+    times = {"seconds": "step, ms", "input_seconds": "of it waiting, ms"}
+    return Display(
+        title="Rows prepared ahead: from which batch on it pays",
+        contender="rows",
+        x="rows per worker",
+        series=[Series(name=name, base=_NAME.format(0) if name != _NAME.format(0) else "") for name in names],
+        measures=[Measure(name=name, label=label, factor=1e3) for name, label in times.items()],
+        method=["A loader prepares batches while the worker trains, and hands them over in shared memory."],
+    )
+
+
+EXPERIMENT = Experiment(
+    name="loader_workers",
+    about=__doc__ or "",
+    scope=Scope,
+    record=Record,
+    launches=launches,
+    gather=lambda folder, records: trusted(records, folder),
+    observe=observe,
+    show=show,
+)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(partial(run, EXPERIMENT))

@@ -1,0 +1,60 @@
+"""common/laboratory/loader_workers.py: the launches, and what they tell; nothing trains."""
+
+import dataclasses
+
+import pytest
+from msgspec import structs
+
+from common.errors import UserError
+from common.laboratory.loader_workers import EXPERIMENT, Scope, launches
+from common.observations import display
+from common.records.training import Window
+from common.sessions.experiment import observed_of
+from tests.reports.records import MadeUpOptions, make_record
+
+SCOPE = Scope(batch=(16, 64), loader_workers=(2,))
+
+
+def record_of(planned, seconds):
+    """What a launch leaves whose steps take so long, a tenth of that waiting."""
+    loaders = planned.options.loader_workers
+    record = make_record("torch_single", 1, options=MadeUpOptions(loader_workers=loaders))
+    window = Window(rank=0, step=1, steps=10, seconds=10 * seconds, input_seconds=seconds)
+    task = dataclasses.replace(record.task, batch=planned.task.batch)
+    return structs.replace(record, task=task, windows=[window] * 3)
+
+
+def test_a_round_has_each_batch_from_memory_and_with_each_number_of_loaders():
+    found = [(each.task.batch, each.options.loader_workers) for each in launches(SCOPE, 1)]
+    assert found == [(16, 0), (16, 2), (64, 0), (64, 2)]
+
+
+def test_loaders_are_held_to_rows_from_memory_in_the_same_rounds():
+    records = {
+        planned.name: record_of(planned, 0.001 * number / (2 if planned.options.loader_workers else 1))
+        for number in range(1, 7)
+        for planned in launches(SCOPE, number)
+    }
+    found = observed_of(EXPERIMENT, records)
+    [(_, _, table)] = display.value_tables(found)
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["rows"], row["rows per worker"], row["n"], row["times as fast"]) for row in rows] == [
+        ("0 loader workers", "16", "6", "\N{EN DASH}"),
+        ("0 loader workers", "64", "6", "\N{EN DASH}"),
+        ("2 loader workers", "16", "6", "2.00"),
+        ("2 loader workers", "64", "6", "2.00"),
+    ]
+    assert [row["of it waiting, ms"] for row in rows] == ["0.350", "0.350", "0.175", "0.175"]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"strategy": "tf_mirrored"}, "tf_mirrored has no --loader-workers"),
+        ({"loader_workers": (0,)}, "whole numbers above 0"),
+        ({"preset": "imagenet"}, "imagenet"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(values, said):
+    with pytest.raises(UserError, match=said):
+        Scope(**values)
