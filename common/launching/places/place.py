@@ -42,6 +42,12 @@ class Host(ABC):
 
     client: ClassVar[str]
     """What reaches it, in words."""
+    losses: ClassVar[Sequence[tuple[str, str]]]
+    """What `client` prints where the host is lost, and the sentence on that; the first that is found counts."""
+    loss: ClassVar[str]
+    """The sentence on a loss of which nothing is printed."""
+    is_lost_by_words: ClassVar[bool] = False
+    """Whether what is printed tells a loss whatever the exit status is, or with LOST_STATUS alone."""
     heartbeat_seconds: ClassVar[float | None] = None
     """How often what runs there is told that it is still wanted; None: the end of its input suffices."""
     name: str
@@ -61,12 +67,16 @@ class Host(ABC):
         """Environment variables that a launch needs there, beside those that the host gives."""
         return {}
 
-    @abstractmethod
     def why_it_was_lost(self, status: int, errors: str) -> str | None:
         """One sentence with the host, the cause and the remedy, from an exit status and what was printed.
 
         None where the host was reached, and what was started there ended by itself.
         """
+        if status == LOST_STATUS or self.is_lost_by_words:
+            for pattern, sentence in self.losses:
+                if match := re.search(pattern, errors):
+                    return sentence.format(host=self.name, detail=match[1].strip() if match.groups() else "")
+        return self.loss.format(host=self.name) if status == LOST_STATUS else None
 
     def start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start Python there; its three streams are pipes. Raises UserError where this machine can't start anything."""
@@ -97,27 +107,21 @@ class Host(ABC):
         if ended := next(ending.sentences(errors), None):
             reason = str(ended.reason)
             return reason if re.search(rf"\b{re.escape(name)}\b", reason) else f"{name}: {reason}"
-        if status in _NOT_THERE:
-            return self.no_python()
-        if re.search(r"\bcd\b", errors) and str(ROOT) in errors:
-            return self.no_checkout()
+        # As a shell says it, and slurmstepd, which tries to start the program without the checkout as well.
+        is_elsewhere = "couldn't chdir to" in errors
+        if status in _NOT_THERE or ("execve(): " in errors and not is_elsewhere):
+            return (
+                f"{name} has no {sys.executable}: make the same environments there, at the same path, by `nox -s "
+                "tools` and the like."
+            )
+        if is_elsewhere or (re.search(r"\bcd\b", errors) and str(ROOT) in errors):
+            return f"{name} has no checkout in {ROOT}: make one there, at the same path."
         if re.search(r"No module named '?common", errors):
             return f"{name} has another checkout in {ROOT}: make it the same commit there as here."
         last = errors.strip().splitlines()[-1:] or ["it printed nothing"]
         program = self.command([])[0]
         words = f"what {program} started there ended with status {status} ({last[0].strip()})"
         return f"{name}: {words}: try `{program} {name}`."
-
-    def no_python(self) -> str:
-        """That the host has no such Python, in one sentence."""
-        return (
-            f"{self.name} has no {sys.executable}: make the same environments there, at the same path, by `nox -s "
-            "tools` and the like."
-        )
-
-    def no_checkout(self) -> str:
-        """That the host has no such checkout, in one sentence."""
-        return f"{self.name} has no checkout in {ROOT}: make one there, at the same path."
 
 
 @dataclass(frozen=True)
@@ -179,11 +183,9 @@ def print_answer(values: object) -> None:
 
 def values_in(line: bytes) -> dict[str, Any] | None:
     """What an agent said in a line, or None where something else printed it, such as the user's shell as it started."""
-    try:
-        values = json.loads(line)
-    except (ValueError, RecursionError):  # The latter where lists are nested without end.
-        return None
-    return values if isinstance(values, dict) else None
+    with suppress(msgspec.DecodeError, RecursionError):  # The latter where lists are nested without end.
+        return msgspec.json.decode(line, type=dict[str, Any])
+    return None
 
 
 @dataclass

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.declarations.slurm import is_task, srun
-from common.launching.places.place import LOST_STATUS, Host
+from common.launching.places.place import Host
 from common.paths import ROOT
 
 _REMOTE_SHELL = Path(__file__).with_name("remote_shell")
@@ -19,7 +19,7 @@ _OF_TASK = re.compile(r"SLURM_(STEP\w*|SRUN\w*|LAUNCH\w*|CPU_BIND\w*|TASK_PID|PR
 """What Slurm tells a single task, or the batch script, which is one as well (srun(1), "Output environment variables").
 """
 
-_CAUSES = (
+_LOSSES = (
     (r"DUE TO TIME LIMIT", "{host} was lost at the time limit of the allocation: ask for more by sbatch's `--time`."),
     (
         r"DUE TO NODE FAILURE|Node failure on|Communication connection failure",
@@ -31,11 +31,9 @@ _CAUSES = (
         "{host} takes no step of this allocation ({detail}): see `scontrol show job` and `scontrol show node {host}`.",
     ),
 )
-"""What srun and slurmstepd print, and what that means; the first that is found counts."""
+"""What srun and slurmstepd print, and what that means."""
 
 _LEAVE_SECONDS = 5.0
-_NO_PYTHON = r"execve\(\): (\S+): "
-_NO_CHECKOUT = r"couldn't chdir to"
 
 
 @dataclass(frozen=True)
@@ -43,6 +41,9 @@ class SlurmNode(Host):
     """A node of this process's allocation, on which srun starts a step."""
 
     client = "Slurm's client programs"
+    losses = _LOSSES
+    loss = "{host} was lost (its step ended): see `scontrol show node {host}`."
+    is_lost_by_words = True
     heartbeat_seconds = 10.0
     cores: int = 1
     """Processor cores that the allocation has there."""
@@ -70,21 +71,6 @@ class SlurmNode(Host):
             process.wait(_LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-
-    def why_it_was_lost(self, status: int, errors: str) -> str | None:
-        """One sentence, from what srun printed."""
-        for pattern, sentence in _CAUSES:
-            if match := re.search(pattern, errors):
-                return sentence.format(host=self.name, detail=match[1].strip() if match.groups() else "")
-        if status != LOST_STATUS:
-            return None
-        return f"{self.name} was lost (its step ended): see `scontrol show node {self.name}`."
-
-    def why_it_failed(self, status: int, errors: str) -> str:
-        """As `Host` has it; what slurmstepd prints differs from a shell."""
-        if re.search(_NO_CHECKOUT, errors):
-            return self.no_checkout()
-        return self.no_python() if re.search(_NO_PYTHON, errors) else super().why_it_failed(status, errors)
 
 
 def leave_step() -> None:

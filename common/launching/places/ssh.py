@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from common.launching.places.place import LOST_STATUS, Host
+from common.launching.places.place import Host
 from common.paths import ROOT
 
 _SETTINGS = (
@@ -20,7 +20,7 @@ _SETTINGS = (
     # A connection that others share outlasts this program, and would keep its pipes open.
     "ControlPath=none",
 )
-_CAUSES = (
+_LOSSES = (
     (
         r"Could not resolve hostname",
         "{host}: no machine is found by this name: correct it, or add it to /etc/hosts, DNS or ~/.ssh/config.",
@@ -42,7 +42,7 @@ _CAUSES = (
     ),
     (r"timed out during banner exchange", "{host} can't be reached by ssh (its sshd is silent): see whether it is up."),
 )
-"""What ssh prints, which it does in English alone, and what that means; the first that is found counts."""
+"""What ssh prints, which it does in English alone, and what that means."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class SshHost(Host):
     """A machine that ssh reaches by its name."""
 
     client = "OpenSSH's client"
+    losses = _LOSSES
+    loss = "{host} was lost (its connection ended): see whether it and its network are up."
 
     def address(self) -> str:
         """The name or address by which the user's ssh reaches it: ~/.ssh/config may give it another than its own."""
@@ -65,12 +67,3 @@ class SshHost(Host):
         settings = [word for setting in _SETTINGS for word in ("-o", setting)]
         python = shlex.join([sys.executable, *words])
         return ["ssh", "-T", *settings, self.name, f"cd {shlex.quote(str(ROOT))} && PYTHONSAFEPATH= exec {python}"]
-
-    def why_it_was_lost(self, status: int, errors: str) -> str | None:
-        """One sentence, from what ssh printed."""
-        if status != LOST_STATUS:
-            return None
-        for pattern, sentence in _CAUSES:
-            if match := re.search(pattern, errors):
-                return sentence.format(host=self.name, detail=match[1].strip() if match.groups() else "")
-        return f"{self.name} was lost (its connection ended): see whether it and its network are up."
