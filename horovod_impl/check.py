@@ -283,9 +283,9 @@ def launch(framework: str, controller: str) -> int:
         messages = errors.read()
     if outcome.timed_out:
         messages += f"\nhorovodrun had not ended after {LIMIT_SECONDS + 30} s and was ended.\n"
-    if outcome.status or outcome.timed_out:
+    if outcome.status:
         print(f"{messages}\nhorovod.{framework} over {controller} failed: see above.\n", file=sys.stderr, flush=True)
-    return abs(outcome.status) or int(outcome.timed_out)
+    return abs(outcome.status)
 
 
 def check_build() -> tuple[str, ...]:

@@ -8,10 +8,10 @@ from common.contract.task import Task
 from common.declarations.strategy import Launcher
 from common.errors import REFUSED_STATUS
 from common.launching import ending
-from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
+from common.launching.ending import ENDED_WITH_SIGNAL
 from common.launching.injector import Injector
 from common.launching.places.place import LOST_STATUS
-from common.launching.processes import Outcome
+from common.launching.processes import TIMED_OUT_STATUS, Outcome
 from common.records.files import write_record
 from common.records.recovery import Attempt, Recovery, recovery_path
 
@@ -31,19 +31,18 @@ def run(
         while True:
             started = injector.seconds()
             outcome = start()
-            status = TIMED_OUT_STATUS if outcome.timed_out else outcome.status
             attempts.append(
                 Attempt(
                     started_seconds=started,
                     noticed_seconds=injector.seconds(outcome.noted_boottime_ns),
                     ended_seconds=injector.seconds(),
-                    status=status,
+                    status=outcome.status,
                 )
             )
-            if status in (0, REFUSED_STATUS) or len(attempts) > task.restarts:
+            if outcome.status in (0, REFUSED_STATUS) or len(attempts) > task.restarts:
                 break
             injector.mend()
-            note(f"{AGAIN} ({len(attempts)} of {task.restarts}), since it ended with status {status}.")
+            note(f"{AGAIN} ({len(attempts)} of {task.restarts}), since it ended with status {outcome.status}.")
     account = Recovery(
         fault=task.inject or "",
         injected_seconds=injector.injected_seconds,

@@ -25,7 +25,7 @@ from common.declarations.strategy import Launch, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
 from common.launching import attempts, ending, programs
-from common.launching.ending import TIMED_OUT_STATUS, exit_status
+from common.launching.ending import exit_status
 from common.launching.error_output import ErrorOutput
 from common.launching.inheritance import inherited, note_what_is_left_out
 from common.launching.injector import Injector
@@ -99,7 +99,7 @@ def main() -> None:
     # torchrun, AutoGraph and others leave files there.
     with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as folder:
         outcome = _run(program, request, command, Path(folder), errors)
-    limits, status = request.limits, TIMED_OUT_STATUS if outcome.timed_out else exit_status(outcome.status)
+    limits, status = request.limits, exit_status(outcome.status)
     if errors and status and not outcome.timed_out:
         ended = ending.read(status, limits.deadline_seconds, errors.text, program.launcher)
         errors.conclude(program.name, ended, (limits.record or new_record(program.name)).with_suffix(".log"))

@@ -40,7 +40,7 @@ class Outcome:
     """How a group of processes ended."""
 
     status: int
-    """The first exit status that isn't 0, or 0; negative for a signal."""
+    """The first exit status that isn't 0, or 0; negative for a signal; TIMED_OUT_STATUS at the deadline."""
     timed_out: bool = False
     failed: int | None = None
     """Number of the command that ended with that status."""
@@ -93,7 +93,7 @@ def run_group(
         while first & set(running):
             ended = _wait_for_one(running, deadline)
             if ended is None:
-                return Outcome(0, timed_out=True)
+                return Outcome(TIMED_OUT_STATUS, timed_out=True)
             status = running.pop(ended).wait()
             if status < 0 and restarts_left.get(ended):
                 restarts_left[ended] -= 1
@@ -131,7 +131,6 @@ def run_tasks(
     outcome = run_group(commands, environment, deadline_seconds, waited_for, restarted)
     if outcome.timed_out:
         print_failure(f"the deadline of {deadline_seconds:g} s ended it.")
-        sys.exit(TIMED_OUT_STATUS)
     if outcome.failed is None or outcome.status == REFUSED_STATUS:
         sys.exit(outcome.status)
     raise LaunchFailedError(first_to_end(outcome, [*tasks]))

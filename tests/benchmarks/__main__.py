@@ -141,7 +141,7 @@ def measure(strategy: Strategy, preset: str, workers: int, options: Options) -> 
         with Path(folder, "log").open("w+", encoding="utf-8") as log:
             outcome = run_group([command], environment, task.deadline_seconds, streams={"stdout": log, "stderr": log})
             log.seek(0)
-            if outcome.status or outcome.timed_out:
+            if outcome.status:
                 raise LaunchFailedError(f"{strategy.name} at {workers} on {preset} failed: {log.read()[-1000:]}")
         return [tuple(pair) for pair in json.loads(pairs.read_text(encoding="utf-8"))]
 

@@ -17,7 +17,7 @@ from common.declarations.strategy import Launch, LaunchHost
 from common.errors import FAILED, PREFIX, UserError
 from common.files import write_atomically
 from common.launching import attempts, ending
-from common.launching.ending import TIMED_OUT_STATUS, Ended
+from common.launching.ending import Ended
 from common.launching.hosts import clocks, link, slurm, survey
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
@@ -138,11 +138,7 @@ class Cluster(Allocation[Site]):
                 ended, outcome = self._attempt(job, site, part, task.deadline_seconds, injector.variables)
                 ends.append(ended)
                 log.write(part.read_bytes())
-                return Outcome(
-                    status=outcome.status,
-                    timed_out=outcome.status == TIMED_OUT_STATUS,
-                    noted_boottime_ns=outcome.noted_boottime_ns,
-                )
+                return Outcome(outcome.status, noted_boottime_ns=outcome.noted_boottime_ns)
 
             def note(sentence: str) -> None:
                 log.write(f"{PREFIX}note: {sentence}\n".encode())

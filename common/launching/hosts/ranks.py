@@ -1,6 +1,5 @@
 """One launch over several hosts: started on each, logged in one place, ended on all of them whatever happens."""
 
-import base64
 import dataclasses
 import math
 import os
@@ -12,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 from common.errors import FAILED_STATUS
 from common.launching import ending
@@ -244,8 +245,8 @@ def _with_files(outcome: HostsOutcome, parts: Sequence[_Part], names: Sequence[s
             try:
                 if name not in question.request["names"]:
                     raise ValueError(name)
-                files[name] = base64.b64decode(content, validate=True)
-            except (TypeError, ValueError):
+                files[name] = msgspec.convert(content, bytes)
+            except (ValueError, msgspec.ValidationError):
                 reason = (
                     f"{host} sent back something else than the files that it was asked for ({name[:99]!a}), and "
                     f"nothing of it was kept: see who has changed the checkout on {host}."

@@ -1,6 +1,5 @@
 """A launch's work on one host: commands that end with their lifeline, a folder for their files, and a sweep."""
 
-import base64
 import os
 import re
 import select
@@ -19,7 +18,7 @@ import psutil
 
 from common.errors import UserError, print_failure
 from common.files import is_full
-from common.launching.ending import TIMED_OUT_STATUS, exit_status
+from common.launching.ending import exit_status
 from common.launching.inheritance import inherited
 from common.launching.places.place import LOST_STATUS, print_answer
 from common.launching.processes import end_all, first_to_end, run_group
@@ -84,7 +83,7 @@ def run(
         # No command can say this of itself. Among the commands' output, where whoever reads the launch's log finds it.
         numbers = range(1, len(commands) + 1)
         print_failure(first_to_end(outcome, [f"process {number} of {len(commands)}" for number in numbers]), sys.stdout)
-    return TIMED_OUT_STATUS if outcome.timed_out else min(exit_status(outcome.status), LOST_STATUS - 1)
+    return min(exit_status(outcome.status), LOST_STATUS - 1)
 
 
 def make_folder(launch: str) -> Path:
@@ -104,8 +103,8 @@ def make_folder(launch: str) -> Path:
     return folder
 
 
-def collect(folder: str, names: Iterable[str]) -> dict[str, str]:
-    """Those of these files that are in a launch's folder, by name and in base64; the folder is gone then.
+def collect(folder: str, names: Iterable[str]) -> dict[str, bytes]:
+    """Those of these files that are in a launch's folder, by name; the folder is gone then.
 
     Raises UserError where there is no such folder, or a file in it can't be read.
     """
@@ -120,7 +119,7 @@ def collect(folder: str, names: Iterable[str]) -> dict[str, str]:
             f"{socket.gethostname()}: the launch's files are gone or can't be read ({error}): leave {SCRATCH} alone."
         ) from error
     shutil.rmtree(path, ignore_errors=True)
-    return {name: base64.b64encode(content).decode() for name, content in files.items()}
+    return files
 
 
 def sweep(launch: str) -> int:
