@@ -1,6 +1,5 @@
 """Where a session's launches are made: on this machine alone, or over the hosts that its options name."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +11,6 @@ from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Hosts
 from common.launching.supervision import HERE, Allocation
-from common.measurement import machine
 
 
 def find(
@@ -25,11 +23,7 @@ def find(
     """
     if is_plan and selection.virtual_hosts is not None:
         return None, cluster.spread_of(selection, max(workers))
-    if cluster.is_to_be_made(selection):
-        # On their head this program runs once more, and finds hosts like any others.
-        command = [sys.executable, "-m", module, *sys.argv[1:]]
-        with machine.alone() as lock:
-            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
+    cluster.move_to_virtual_hosts(selection, module)
     if selection.is_here:
         return None, None
     hosts = cluster.find(console, selection, workers)

@@ -10,7 +10,6 @@ that the hosts sent are within 3 % of the formula's.
 import dataclasses
 import random
 import statistics
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import run_planned
-from common.measurement import machine
 from common.records import metrics
 from common.records.training import Record
 from common.statistics.intervals import median_interval
@@ -78,10 +76,7 @@ def main() -> None:
     arguments = tyro.cli(Arguments, description=__doc__)
     selection = Selection(virtual_hosts=max(arguments.hosts), bandwidth=(BANDWIDTH,))
     console = Console(width=150)
-    if cluster.is_to_be_made(selection):
-        command = [sys.executable, "-m", "tests.benchmarks.hosts_exchange", *sys.argv[1:]]
-        with machine.alone() as lock:
-            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
+    cluster.move_to_virtual_hosts(selection, "tests.benchmarks.hosts_exchange")
     members = cluster.find(console, selection, (1,))
     rounds: dict[Case, list[Round]] = {(name, hosts): [] for name in arguments.strategies for hosts in arguments.hosts}
     for number in range(arguments.rounds):

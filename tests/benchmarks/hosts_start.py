@@ -8,7 +8,6 @@ first clocked window to the last.
 
 import dataclasses
 import random
-import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.launching.supervision import HERE, run_planned
-from common.measurement import machine
 from common.statistics.intervals import median_interval
 
 CLAIMED = 1.5
@@ -51,10 +49,7 @@ def main() -> None:
     """Make the hosts, and on their head measure every strategy and print a row for it."""
     arguments = tyro.cli(Arguments, description=__doc__)
     selection, console = Selection(virtual_hosts=HOSTS), Console(width=140)
-    if cluster.is_to_be_made(selection):
-        command = [sys.executable, "-m", "tests.benchmarks.hosts_start", *sys.argv[1:]]
-        with machine.alone() as lock:
-            sys.exit(cluster.run_on_virtual_hosts(selection, command, lock))
+    cluster.move_to_virtual_hosts(selection, "tests.benchmarks.hosts_start")
     members = cluster.find(console, selection, (HOSTS,))
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in arguments.strategies}
     turns = [name for name in arguments.strategies for _ in range(arguments.pairs)]

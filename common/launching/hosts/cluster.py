@@ -32,7 +32,7 @@ from common.launching.supervision import Allocation
 from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Cable, Description, described
-from common.measurement import limits
+from common.measurement import limits, machine
 from common.records import header
 from common.records.header import Allocated, Link, Virtual
 from common.records.site import Site
@@ -210,19 +210,18 @@ def _assignments(job: Job, members: Sequence[HostFacts], site: Site, variables: 
     ]
 
 
-def is_to_be_made(selection: Selection) -> bool:
-    """Whether virtual hosts are asked for, and this program isn't on the head of any yet."""
-    return selection.virtual_hosts is not None and described() is None
+def move_to_virtual_hosts(selection: Selection, module: str) -> None:
+    """Where virtual hosts are asked for, run this program's `module` on their head once more, and exit as it does.
 
-
-def run_on_virtual_hosts(selection: Selection, command: list[str], lock: int) -> int:
-    """Make the virtual hosts, run the command on their head, and take them down; returns its exit status.
-
-    The command inherits the `lock` that `machine.alone` gave. Raises UserError where the system doesn't let this
-    user make them.
+    On their head nothing is done. Raises UserError where the system doesn't let this user make them.
     """
-    with virtual_hosts(selection.virtual_hosts or 0, selection.first_cable, selection.cores_per_host) as made:
-        return made.run(command, lock)
+    if selection.virtual_hosts is None or described():
+        return
+    with (
+        machine.alone() as lock,
+        virtual_hosts(selection.virtual_hosts, selection.first_cable, selection.cores_per_host) as made,
+    ):
+        sys.exit(made.run([sys.executable, "-m", module, *sys.argv[1:]], lock))
 
 
 def spread_of(selection: Selection, most_workers: int) -> Hosts:

@@ -2,6 +2,7 @@
 
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -31,11 +32,16 @@ def find(monkeypatch):
     def alone():
         yield 7
 
-    monkeypatch.setattr(placement.machine, "alone", alone)
+    @contextmanager
+    def virtual_hosts(*about):
+        asked.append(about)
+        yield SimpleNamespace(run=lambda *about: asked.append(about) or 3)
+
+    monkeypatch.setattr(placement.cluster.machine, "alone", alone)
     monkeypatch.setattr(placement.cluster, "find", lambda console, *about: asked.append(about) or Found)
     monkeypatch.setattr(placement.cluster, "spread_of", lambda *about: SPREAD)
     monkeypatch.setattr(placement.cluster, "described", lambda: None)
-    monkeypatch.setattr(placement.cluster, "run_on_virtual_hosts", lambda *about: asked.append(about) or 3)
+    monkeypatch.setattr(placement.cluster, "virtual_hosts", virtual_hosts)
     monkeypatch.setattr(sys, "argv", ["compare", "--virtual-hosts", "2"])
     return lambda selection, is_plan=False: placement.find(Console(), "some.module", selection, (1, 4), is_plan), asked
 
@@ -66,7 +72,8 @@ def test_else_the_session_runs_on_their_head_and_this_program_ends_as_it_does(fi
     with pytest.raises(SystemExit) as ended:
         found(VIRTUAL)
     assert ended.value.code == 3
-    assert asked == [(VIRTUAL, [sys.executable, "-m", "some.module", "--virtual-hosts", "2"], 7)]
+    command = [sys.executable, "-m", "some.module", "--virtual-hosts", "2"]
+    assert asked == [(2, VIRTUAL.first_cable, None), (command, 7)]
 
 
 def test_on_their_head_they_are_found_like_any_others(find, monkeypatch):
