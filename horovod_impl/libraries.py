@@ -1,30 +1,16 @@
 """Horovod's collectives as libraries: over Gloo, and over MPI."""
 
-from common.declarations.library import THAKUR, Algorithm, Library
+from common.declarations.library import (
+    EMPTY_MESSAGES,
+    THAKUR,
+    TWICE_OF_OTHERS,
+    WHOLE_OF_OTHERS,
+    Algorithm,
+    Library,
+    gloo_reduce_scatter_bytes,
+)
 from common.declarations.strategy import PATARASUK
 from horovod_impl.strategies import HOROVOD, HOROVODRUN, HorovodOptions
-
-# The bytes that all ranks together send, as a function and in words. The negotiation of every cycle comes on top.
-_WHOLE_OF_OTHERS = (lambda size, ranks: 1.0 * (ranks - 1) * size, "(N - 1) S")
-_TWICE_OF_OTHERS = (lambda size, ranks: 2.0 * (ranks - 1) * size, "2 (N - 1) S")
-
-
-def gloo_reduce_scatter_bytes(size: int, ranks: int) -> float:
-    """The bytes that all ranks together send in Gloo's reduce-scatter of `size` bytes, by recursive halving.
-
-    The ranks are divided into blocks: the largest power of two, the largest of the rest, and so on. Each rank of a
-    block of B exchanges a half with another rank, then a quarter, down to a B-th. Each block then sends its sums to the
-    next larger block: in all (N - 1) S. The largest block now has the sums, in the order of its ranks' reversed bits.
-    So S goes to its final ranks, less the parts that are there already.
-    """
-    steps = ranks.bit_length() - 1
-    block, stationary = 2**steps, 0.0
-    for rank in range(block):
-        position = int(f"{rank:0{steps}b}"[::-1], 2)
-        first, end = max(position / block, rank / ranks), min((position + 1) / block, (rank + 1) / ranks)
-        stationary += max(end - first, 0.0)
-    return size * (ranks - 1 + (1 - stationary))
-
 
 _OPERATIONS = "horovod/common/ops/gloo_operations.cc"
 
@@ -37,6 +23,7 @@ _LACKS = {
 
 _TYPES = ("float32", "float64", "float16", "int32", "int64")
 
+# The negotiation of every cycle comes on top of these bytes.
 OVER_GLOO = Library(
     name="horovod_gloo",
     title="Horovod over Gloo",
@@ -45,8 +32,8 @@ OVER_GLOO = Library(
     launcher=HOROVODRUN,
     options=HorovodOptions(backend="gloo"),
     collectives={
-        "broadcast": (Algorithm("binomial tree", *_WHOLE_OF_OTHERS, f"{_OPERATIONS}; gloo/broadcast.cc"),),
-        "all_gather": (Algorithm("ring", *_WHOLE_OF_OTHERS, f"{_OPERATIONS}; gloo/allgatherv.cc"),),
+        "broadcast": (Algorithm("binomial tree", *WHOLE_OF_OTHERS, f"{_OPERATIONS}; gloo/broadcast.cc"),),
+        "all_gather": (Algorithm("ring", *WHOLE_OF_OTHERS, f"{_OPERATIONS}; gloo/allgatherv.cc"),),
         "reduce_scatter": (
             Algorithm(
                 "recursive halving, then to each rank what it lacks",
@@ -55,11 +42,11 @@ OVER_GLOO = Library(
                 f"{_OPERATIONS}; gloo/reduce_scatter.h; {THAKUR}",
             ),
         ),
-        "all_reduce": (Algorithm("ring", *_TWICE_OF_OTHERS, f"{_OPERATIONS}; gloo/allreduce.cc; {PATARASUK}"),),
+        "all_reduce": (Algorithm("ring", *TWICE_OF_OTHERS, f"{_OPERATIONS}; gloo/allreduce.cc; {PATARASUK}"),),
         "all_to_all": (
-            Algorithm("from each to each, all at once", *_WHOLE_OF_OTHERS, f"{_OPERATIONS}; gloo/alltoallv.cc"),
+            Algorithm("from each to each, all at once", *WHOLE_OF_OTHERS, f"{_OPERATIONS}; gloo/alltoallv.cc"),
         ),
-        "barrier": (Algorithm("dissemination", lambda size, ranks: 0.0, "empty messages", "gloo/barrier.cc"),),
+        "barrier": (Algorithm("dissemination", *EMPTY_MESSAGES, "gloo/barrier.cc"),),
     },
     lacks=_LACKS,
     types=_TYPES,

@@ -2,9 +2,17 @@
 
 from functools import partial
 
-from common.declarations.library import Algorithm, Library
+from common.declarations.library import (
+    TWICE_OF_OTHERS,
+    WHOLE,
+    WHOLE_OF_OTHERS,
+    WITHIN_ONE_PROCESS,
+    Algorithm,
+    Library,
+    gloo_reduce_scatter_bytes,
+)
 from common.declarations.strategy import PATARASUK, PROCESS
-from jax_impl.strategies import JAX, PROCESSES, scattered_sum_bytes
+from jax_impl.strategies import JAX, PROCESSES
 
 LIBRARY = "LOCKSTEP_JAX_LIBRARY"
 """Environment variable with the name of the library that jax_impl/collectives.py measures."""
@@ -23,9 +31,6 @@ _library = partial(
     types=("float32", "float16", "int8", "uint8", "int32"),
 )
 
-# The bytes that all ranks together send, as a function and in words.
-_WHOLE_OF_OTHERS = (lambda size, ranks: 1.0 * (ranks - 1) * size, "(N - 1) S")
-_TWICE_OF_OTHERS = (lambda size, ranks: 2.0 * (ranks - 1) * size, "2 (N - 1) S")
 _GLOO = "xla/backends/cpu/collectives/gloo_communicator.cc"
 
 # Counted on the wire with 2, 3 and 4 ranks, from 768 KiB to 24 MiB (JAX 0.10.2): 1.001 to 1.015 of each formula.
@@ -35,25 +40,25 @@ OVER_GLOO = _library(
     launcher=PROCESSES,
     variables={LIBRARY: "jax"},
     collectives={
-        "send_receive": (Algorithm("one message", lambda size, ranks: 1.0 * size, "S", f"{_GLOO}, CollectivePermute"),),
+        "send_receive": (Algorithm("one message", *WHOLE, f"{_GLOO}, CollectivePermute"),),
         "broadcast": (
             Algorithm(
                 "an all-reduce, of zeros but from the root",
-                *_TWICE_OF_OTHERS,
+                *TWICE_OF_OTHERS,
                 "jax/experimental/multihost_utils.py, broadcast_one_to_all",
             ),
         ),
-        "all_gather": (Algorithm("ring", *_WHOLE_OF_OTHERS, f"{_GLOO}; gloo/allgather.cc"),),
+        "all_gather": (Algorithm("ring", *WHOLE_OF_OTHERS, f"{_GLOO}; gloo/allgather.cc"),),
         "reduce_scatter": (
             Algorithm(
                 "recursive halving, then each part to its rank",
-                scattered_sum_bytes,
+                gloo_reduce_scatter_bytes,
                 "(N - 1) S, and what halving left elsewhere: nothing at 2, half of S at 3 and at 4",
                 f"{_GLOO}; gloo/reduce_scatter.h",
             ),
         ),
-        "all_reduce": (Algorithm("ring", *_TWICE_OF_OTHERS, f"{_GLOO}; {PATARASUK}"),),
-        "all_to_all": (Algorithm("from each to each, all at once", *_WHOLE_OF_OTHERS, f"{_GLOO}, AllToAll"),),
+        "all_reduce": (Algorithm("ring", *TWICE_OF_OTHERS, f"{_GLOO}; {PATARASUK}"),),
+        "all_to_all": (Algorithm("from each to each, all at once", *WHOLE_OF_OTHERS, f"{_GLOO}, AllToAll"),),
     },
 )
 
@@ -67,8 +72,7 @@ IN_ONE_PROCESS = _library(
         (
             Algorithm(
                 "in the memory that the devices share; on GPUs NCCL's",
-                lambda size, ranks: 0.0,
-                "nothing, within one process",
+                *WITHIN_ONE_PROCESS,
                 "xla/backends/cpu/collectives/in_process_communicator.cc",
             ),
         ),

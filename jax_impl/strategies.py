@@ -8,6 +8,7 @@ from functools import partial
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
 from common.contract.work import Order, Recipe, Work
+from common.declarations.library import gloo_reduce_scatter_bytes
 from common.declarations.slurm import task_of_step
 from common.declarations.strategy import (
     CONVENIENCE_OF,
@@ -120,22 +121,6 @@ class DataParallelOptions(ReplicaOptions):
 # Bytes by formula
 
 
-def scattered_sum_bytes(size: int, ranks: int) -> float:
-    """The bytes that all ranks together send when Gloo sums `size` bytes of each and leaves an N-th on every rank.
-
-    Recursive halving sends (N - 1) times the size. It leaves each rank of the largest power of two K within N with a
-    K-th of the sums, at the place whose bits are the rank's in reverse. From there parts go to the rank that they
-    belong to, unless they are there (gloo/reduce_scatter.h, ReduceScatterHalvingDoubling).
-    """
-    bits = ranks.bit_length() - 1
-    in_place = 0.0
-    for rank in range(2**bits):
-        place = int(format(rank, f"0{bits}b")[::-1], 2)
-        common_end = min((place + 1) / 2**bits, (rank + 1) / ranks)
-        in_place += max(common_end - max(place / 2**bits, rank / ranks), 0.0)
-    return size * (ranks - in_place)
-
-
 def gather_and_scatter_traffic(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
     """The traffic where each worker keeps 1 / N of every parameter and gradient: 2 (N - 1) times the model's bytes.
 
@@ -150,7 +135,7 @@ def gather_and_scatter_traffic(parameter_bytes: int, workers: int, options: Opti
         2.0 * (workers - 1) * parameter_bytes,
         formula,
         'Rajbhandari et al., "ZeRO", 2020, section 7.2.1',
-        sent_over_formula=(1 + scattered_sum_bytes(1, workers) / (workers - 1)) / 2 if workers > 1 else 1.0,
+        sent_over_formula=(1 + gloo_reduce_scatter_bytes(1, workers) / (workers - 1)) / 2 if workers > 1 else 1.0,
     )
 
 

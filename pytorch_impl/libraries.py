@@ -8,7 +8,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from common.declarations.library import THAKUR, Algorithm, Library
+from common.declarations.library import (
+    EMPTY_MESSAGES,
+    PARTS_OF_OTHERS,
+    THAKUR,
+    TWICE_OF_OTHERS,
+    WHOLE,
+    WHOLE_OF_OTHERS,
+    Algorithm,
+    Library,
+)
 from common.declarations.strategy import (
     MPIRUN_CAUSE,
     MPIRUN_SIGNAL,
@@ -30,12 +39,6 @@ MPIRUN = Launcher(
     signal_reports=(MPIRUN_SIGNAL,),
     cause_report=MPIRUN_CAUSE,
 )
-
-# The bytes that all ranks together send, as a function and in words.
-_WHOLE = (lambda size, ranks: 1.0 * size, "S")
-_PARTS_OF_OTHERS = (lambda size, ranks: (ranks - 1) / ranks * size, "(N - 1) / N S")
-_WHOLE_OF_OTHERS = (lambda size, ranks: 1.0 * (ranks - 1) * size, "(N - 1) S")
-_TWICE_OF_OTHERS = (lambda size, ranks: 2.0 * (ranks - 1) * size, "2 (N - 1) S")
 
 _SEGMENT_BYTES = 2**20
 """The most that Gloo sends at once in a reduction (gloo/reduce.h, kMaxSegmentSize)."""
@@ -71,24 +74,22 @@ GLOO = _by_torchrun(
     options=BackendOptions(backend="gloo"),
     variables={LIBRARY: "gloo"},
     collectives={
-        "send_receive": (Algorithm("one message", *_WHOLE, f"{_GLOO}, send"),),
-        "broadcast": (Algorithm("binomial tree", *_WHOLE_OF_OTHERS, "gloo/broadcast.cc"),),
-        "scatter": (Algorithm("from the root to each, all at once", *_PARTS_OF_OTHERS, "gloo/scatter.cc"),),
-        "gather": (Algorithm("from each to the root, all at once", *_PARTS_OF_OTHERS, "gloo/gather.cc"),),
-        "all_gather": (Algorithm("ring", *_WHOLE_OF_OTHERS, "gloo/allgather.cc"),),
+        "send_receive": (Algorithm("one message", *WHOLE, f"{_GLOO}, send"),),
+        "broadcast": (Algorithm("binomial tree", *WHOLE_OF_OTHERS, "gloo/broadcast.cc"),),
+        "scatter": (Algorithm("from the root to each, all at once", *PARTS_OF_OTHERS, "gloo/scatter.cc"),),
+        "gather": (Algorithm("from each to the root, all at once", *PARTS_OF_OTHERS, "gloo/gather.cc"),),
+        "all_gather": (Algorithm("ring", *WHOLE_OF_OTHERS, "gloo/allgather.cc"),),
         "reduce": (Algorithm("ring, then from each to the root", gloo_reduce_bytes, _REDUCE, "gloo/reduce.cc"),),
         "reduce_scatter": (
             Algorithm(
                 "a whole all-reduce, of which each rank keeps its part",
-                *_TWICE_OF_OTHERS,
+                *TWICE_OF_OTHERS,
                 f"{_GLOO}, reduce_scatter_tensor_coalesced (pytorch pull request 118911)",
             ),
         ),
-        "all_reduce": (Algorithm("ring", *_TWICE_OF_OTHERS, f"gloo/allreduce.cc; {PATARASUK}"),),
-        "all_to_all": (Algorithm("from each to each, all at once", *_WHOLE_OF_OTHERS, "gloo/alltoall.cc"),),
-        "barrier": (
-            Algorithm("dissemination", lambda size, ranks: 0.0, "empty messages", f"gloo/barrier.cc; {_BARRIER}"),
-        ),
+        "all_reduce": (Algorithm("ring", *TWICE_OF_OTHERS, f"gloo/allreduce.cc; {PATARASUK}"),),
+        "all_to_all": (Algorithm("from each to each, all at once", *WHOLE_OF_OTHERS, "gloo/alltoall.cc"),),
+        "barrier": (Algorithm("dissemination", *EMPTY_MESSAGES, f"gloo/barrier.cc; {_BARRIER}"),),
     },
 )
 
@@ -108,16 +109,16 @@ NCCL = _by_torchrun(
     options=BackendOptions(backend="nccl"),
     variables={LIBRARY: "nccl"},
     collectives={
-        "send_receive": (Algorithm("one message", *_WHOLE, f"{_NCCL}, send"),),
+        "send_receive": (Algorithm("one message", *WHOLE, f"{_NCCL}, send"),),
         "broadcast": _AS_NCCL_CHOOSES,
-        "scatter": (Algorithm("from the root to each, all at once", *_PARTS_OF_OTHERS, f"{_NCCL}, scatter"),),
-        "gather": (Algorithm("from each to the root, all at once", *_PARTS_OF_OTHERS, f"{_NCCL}, gather"),),
+        "scatter": (Algorithm("from the root to each, all at once", *PARTS_OF_OTHERS, f"{_NCCL}, scatter"),),
+        "gather": (Algorithm("from each to the root, all at once", *PARTS_OF_OTHERS, f"{_NCCL}, gather"),),
         "all_gather": _AS_NCCL_CHOOSES,
         "reduce": _AS_NCCL_CHOOSES,
         "reduce_scatter": _AS_NCCL_CHOOSES,
         "all_reduce": _AS_NCCL_CHOOSES,
         "all_to_all": (
-            Algorithm("from each to each, all at once", *_WHOLE_OF_OTHERS, f"{_NCCL}, all2all_single_equal_split"),
+            Algorithm("from each to each, all at once", *WHOLE_OF_OTHERS, f"{_NCCL}, all2all_single_equal_split"),
         ),
         "barrier": (
             Algorithm(
@@ -177,9 +178,9 @@ def _by_hand(name: str, title: str, source: str, sent: tuple[Callable[[int, int]
 _DOUBLING = (doubling_bytes, "M log2 M S + 2 (N - M) S, where M is the greatest power of two up to N")
 _SERVER = 'Li et al., "Scaling distributed machine learning with the parameter server", 2014, with one server'
 
-RING = _by_hand("ring", "a ring", PATARASUK, _TWICE_OF_OTHERS)
+RING = _by_hand("ring", "a ring", PATARASUK, TWICE_OF_OTHERS)
 RECURSIVE_DOUBLING = _by_hand("recursive_doubling", "recursive doubling", THAKUR, _DOUBLING)
-HALVING_DOUBLING = _by_hand("halving_doubling", "halving and doubling", THAKUR, _TWICE_OF_OTHERS)
-BINOMIAL_TREE = _by_hand("binomial_tree", "a binomial tree", THAKUR, _TWICE_OF_OTHERS)
-CENTRAL_SERVER = _by_hand("central_server", "a central server", _SERVER, _TWICE_OF_OTHERS)
+HALVING_DOUBLING = _by_hand("halving_doubling", "halving and doubling", THAKUR, TWICE_OF_OTHERS)
+BINOMIAL_TREE = _by_hand("binomial_tree", "a binomial tree", THAKUR, TWICE_OF_OTHERS)
+CENTRAL_SERVER = _by_hand("central_server", "a central server", _SERVER, TWICE_OF_OTHERS)
 BY_HAND = (RING, RECURSIVE_DOUBLING, HALVING_DOUBLING, BINOMIAL_TREE, CENTRAL_SERVER)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from common.declarations.library import Algorithm, Library
+from common.declarations.library import TWICE_OF_OTHERS, WHOLE_OF_OTHERS, WITHIN_ONE_PROCESS, Algorithm, Library
 from common.declarations.strategy import PATARASUK, PROCESS
 from tf_impl.strategies import CLUSTER, TENSORFLOW
 
@@ -19,7 +19,7 @@ _LENGTH_BYTES = 4
 
 def _inside(name: str, source: str) -> tuple[Algorithm, ...]:
     """The algorithm of a collective between devices of one process, which sends nothing."""
-    return (Algorithm(name, lambda size, ranks: 0.0, "nothing, within one process", source),)
+    return (Algorithm(name, *WITHIN_ONE_PROCESS, source),)
 
 
 COLLECTIVES = Library(
@@ -29,14 +29,7 @@ COLLECTIVES = Library(
     family=TENSORFLOW,
     launcher=CLUSTER,
     collectives={
-        "broadcast": (
-            Algorithm(
-                "binary tree",
-                lambda size, ranks: 1.0 * (ranks - 1) * size,
-                "(N - 1) S",
-                f"{_RUNTIME}/hierarchical_tree_broadcaster.cc",
-            ),
-        ),
+        "broadcast": (Algorithm("binary tree", *WHOLE_OF_OTHERS, f"{_RUNTIME}/hierarchical_tree_broadcaster.cc"),),
         "all_gather": (
             Algorithm(
                 "ring, after a ring of the parts' lengths",
@@ -45,22 +38,8 @@ COLLECTIVES = Library(
                 f"{_RUNTIME}/ring_gatherer.cc; tensorflow/python/distribute/cross_device_utils.py",
             ),
         ),
-        "all_reduce": (
-            Algorithm(
-                "ring",
-                lambda size, ranks: 2.0 * (ranks - 1) * size,
-                "2 (N - 1) S",
-                f"{_RUNTIME}/ring_reducer.cc; {PATARASUK}",
-            ),
-        ),
-        "all_to_all": (
-            Algorithm(
-                "each rank to each, all at once",
-                lambda size, ranks: 1.0 * (ranks - 1) * size,
-                "(N - 1) S",
-                f"{_RUNTIME}/all_to_all.cc",
-            ),
-        ),
+        "all_reduce": (Algorithm("ring", *TWICE_OF_OTHERS, f"{_RUNTIME}/ring_reducer.cc; {PATARASUK}"),),
+        "all_to_all": (Algorithm("each rank to each, all at once", *WHOLE_OF_OTHERS, f"{_RUNTIME}/all_to_all.cc"),),
     },
     lacks={
         "send_receive": "No collective of TensorFlow sends from one task to another.",

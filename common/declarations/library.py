@@ -8,7 +8,33 @@ from typing import ClassVar
 
 from common.declarations.strategy import Family, Launcher, Options
 
+# The bytes that all ranks together send, from the size S and the number of ranks N, as a function and in words.
+WHOLE = (lambda size, ranks: 1.0 * size, "S")
+PARTS_OF_OTHERS = (lambda size, ranks: (ranks - 1) / ranks * size, "(N - 1) / N S")
+WHOLE_OF_OTHERS = (lambda size, ranks: 1.0 * (ranks - 1) * size, "(N - 1) S")
+TWICE_OF_OTHERS = (lambda size, ranks: 2.0 * (ranks - 1) * size, "2 (N - 1) S")
+WITHIN_ONE_PROCESS = (lambda size, ranks: 0.0, "nothing, within one process")
+EMPTY_MESSAGES = (lambda size, ranks: 0.0, "empty messages")
+
 THAKUR = 'Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH", 2005'
+
+
+def gloo_reduce_scatter_bytes(size: int, ranks: int) -> float:
+    """The bytes that all ranks together send in Gloo's reduce-scatter of `size` bytes, by recursive halving.
+
+    The ranks are divided into blocks: the largest power of two, the largest of the rest, and so on. Each rank of a
+    block of B exchanges a half with another rank, then a quarter, down to a B-th. Each block then sends its sums to the
+    next larger block: in all (N - 1) S. The largest block now has the sums, in the order of its ranks' reversed bits.
+    So S goes to its final ranks, less the parts that are there already (gloo/reduce_scatter.h,
+    ReduceScatterHalvingDoubling).
+    """
+    steps = ranks.bit_length() - 1
+    block, stationary = 2**steps, 0.0
+    for rank in range(block):
+        position = int(f"{rank:0{steps}b}"[::-1], 2)
+        first, end = max(position / block, rank / ranks), min((position + 1) / block, (rank + 1) / ranks)
+        stationary += max(end - first, 0.0)
+    return size * (ranks - stationary)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 
 from common.contract.collectives import Collective
 from common.records.collectives import Cell
-from horovod_impl.libraries import OVER_GLOO, OVER_MPI, gloo_reduce_scatter_bytes
+from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks
 
@@ -68,8 +68,3 @@ def test_the_record_tells_what_carries_and_how_long_a_cycle_is(over_gloo, over_m
     assert [about["backend"] for about, _ in (over_gloo, over_mpi)] == ["gloo", "mpi"]
     for about, _ in (over_gloo, over_mpi):
         assert about["facts"]["HOROVOD_CYCLE_TIME"] == "not set, which means 1 ms"
-
-
-@pytest.mark.parametrize(("ranks", "factor"), [(2, 1.0), (3, 2.5), (4, 3.5), (8, 7.5)])
-def test_the_formula_of_gloos_reduce_scatter_counts_the_sums_that_are_put_in_order(ranks, factor):
-    assert gloo_reduce_scatter_bytes(LARGEST, ranks) == pytest.approx(factor * LARGEST)

@@ -5,7 +5,6 @@ import pytest
 from common.contract.collectives import Collective
 from common.records.collectives import Cell
 from jax_impl.libraries import IN_ONE_PROCESS, LIBRARY, OVER_GLOO
-from jax_impl.strategies import scattered_sum_bytes
 from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks
 
@@ -68,9 +67,3 @@ def test_the_record_tells_what_carries(over_gloo, in_one_process):
     assert (over_gloo[0]["backend"], over_gloo[0]["device"]) == ("gloo", "cpu")
     assert over_gloo[0]["facts"] == {"threads of XLA's pool": "1", "network interface": "lo"}
     assert (in_one_process[0]["backend"], in_one_process[0]["device"]) == ("XLA", "3 devices of the CPU")
-
-
-@pytest.mark.parametrize(("ranks", "times_the_size"), [(2, 1.0), (3, 2.5), (4, 3.5)])
-def test_the_formula_of_the_scattered_sum_counts_the_parts_that_halving_leaves_elsewhere(ranks, times_the_size):
-    """As counted on the wire, in launches with so many ranks."""
-    assert scattered_sum_bytes(2**20, ranks) == pytest.approx(times_the_size * 2**20)
