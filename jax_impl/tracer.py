@@ -7,14 +7,13 @@ the order in which they are carried out, and has no times.
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from common.contract.collectives import Collective
 from common.errors import UserError
 from common.measurement.run import Run
-from common.measurement.runner import run_script
-from common.records.files import write_record
-from common.records.trace import Message, Trace, trace_path
+from common.measurement.runner import run_script, writing_the_trace
+from common.records.trace import Message, Trace
 from jax_impl.libraries import IN_ONE_PROCESS, OVER_GLOO
 
 COLLECTIVES = {
@@ -34,22 +33,8 @@ LIBRARIES = {"gloo": OVER_GLOO, "XLA": IN_ONE_PROCESS}
 
 def main() -> None:
     """Run the script that the first argument names, as if the user had started that script."""
-    Run.observe = writing_the_trace(Run.observe)
+    Run.observe = writing_the_trace(Run.observe, lambda run: trace_of(run, programs_of_step()))
     run_script()
-
-
-def writing_the_trace(observe: Callable[..., None]) -> Callable[..., None]:
-    """A `Run.observe` before which rank 0, in the first step, writes the messages of a step beside the record."""
-    written = False
-
-    def trace_and_observe(run: Run, *arguments: object, **named: object) -> None:
-        nonlocal written
-        if run.world.rank == 0 and not written:
-            write_record(trace_path(run.record_path), trace_of(run, programs_of_step()))
-            written = True
-        observe(run, *arguments, **named)
-
-    return trace_and_observe
 
 
 def programs_of_step() -> list[str]:

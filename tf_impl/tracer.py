@@ -15,9 +15,8 @@ from common.contract.work import Work
 from common.declarations.strategy import has_exchange
 from common.errors import UserError
 from common.measurement.run import Run
-from common.measurement.runner import run_script
-from common.records.files import write_record
-from common.records.trace import Message, Trace, trace_path
+from common.measurement.runner import run_script, writing_the_trace
+from common.records.trace import Message, Trace
 from tf_impl.libraries import COLLECTIVES, REDUCTION_TO_ONE_DEVICE
 
 # Functions import TensorFlow themselves, since the script makes its settings before it imports TensorFlow.
@@ -33,7 +32,7 @@ ADD = "AddN"
 def main() -> None:
     """Run the script that the first argument names, as if the user had started that script."""
     Run.export_with = collecting_graphs(Run.export_with)
-    Run.observe = writing_the_trace(Run.observe)
+    Run.observe = writing_the_trace(Run.observe, lambda run: trace_of(run, operations_of_step()))
     run_script()
 
 
@@ -68,32 +67,25 @@ def check(run: Run) -> None:
         raise UserError("--no-exchange: the workers send nothing that could be replayed; leave it out.")
 
 
-def writing_the_trace(observe: Callable[..., None]) -> Callable[..., None]:
-    """A `Run.observe` before which rank 0, in the first step, writes the messages of a step beside the record."""
-    written = False
+def operations_of_step() -> list[tf.Operation]:
+    """The operations of the graphs that were collected, each after its inputs, with the shapes that TensorFlow infers.
 
-    def trace_and_observe(run: Run, *arguments: object, **named: object) -> None:
-        nonlocal written
-        if run.world.rank == 0 and not written:
-            import tensorflow as tf
-            from tensorflow.python.eager import context
+    No more graphs are collected then.
+    """
+    import tensorflow as tf
+    from tensorflow.python.eager import context
 
-            compiled = context.context().export_run_metadata().function_graphs
-            context.context().disable_graph_collection()
-            operations: list[tf.Operation] = []
-            for graph in [each.post_optimization_graph for each in compiled]:
-                # TensorFlow can't load all of its own graphs, for the names in them: others than these have no sum.
-                if any(node.op == ADD or node.op.startswith(ALL_REDUCE) for node in graph.node):
-                    loaded = tf.Graph()
-                    with loaded.as_default():
-                        tf.import_graph_def(graph, name="")
-                    # Each comes after its inputs, with the shapes that TensorFlow infers.
-                    operations += loaded.get_operations()
-            write_record(trace_path(run.record_path), trace_of(run, operations))
-            written = True
-        observe(run, *arguments, **named)
-
-    return trace_and_observe
+    compiled = context.context().export_run_metadata().function_graphs
+    context.context().disable_graph_collection()
+    operations: list[tf.Operation] = []
+    for graph in [each.post_optimization_graph for each in compiled]:
+        # TensorFlow can't load all of its own graphs, for the names in them: others than these have no sum.
+        if any(node.op == ADD or node.op.startswith(ALL_REDUCE) for node in graph.node):
+            loaded = tf.Graph()
+            with loaded.as_default():
+                tf.import_graph_def(graph, name="")
+            operations += loaded.get_operations()
+    return operations
 
 
 def trace_of(run: Run, operations: Sequence[tf.Operation]) -> Trace:
