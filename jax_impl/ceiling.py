@@ -22,15 +22,13 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
-from msgspec.structs import asdict
 
 from common.contract import mlp as contract
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement import ceiling
 from common.measurement.world import World
-from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
-from jax_impl import mlp
+from common.records.ceiling import AS_TRAINED, Product, Window
 from jax_impl.mlp import WORKERS
 from jax_impl.strategies import DATA_PARALLEL
 from jax_impl.world import joined, replicate, start_unless_given
@@ -44,32 +42,21 @@ def main() -> None:
     task, options = parse_command_line(DATA_PARALLEL, __doc__)
     start_unless_given(DATA_PARALLEL, task, options)
     with joined(task) as (world, mesh):
-        products, facts = _clock_products(task, world) if world.rank == 0 else ([], {})
-        # The other workers wait here for rank 0.
-        world.all_gather(None)
+        programs: dict[str, list[str]] = defaultdict(list)
+        products = ceiling.clock_products(task, world, partial(_as_trained, programs))
         exchange = _clock_exchange(task, world, mesh) if world.size > 1 else []
         if world.rank == 0:
+            facts: dict[str, str] = {}
+            for kind, texts in programs.items() if world.device == "cpu" else ():
+                libraries = {"YNNPACK" if "__ynn_fusion" in text else "Eigen" for text in texts}
+                facts[f"{kind} by"] = " and ".join(sorted(libraries))
+            facts["threads of XLA's pool"] = os.environ["PJRT_NPROC"]
             ceiling.finish(DATA_PARALLEL, task, world, products, exchange, facts)
 
 
-def _clock_products(task: Task, workers: World) -> tuple[list[ClockedProduct], dict[str, str]]:
-    """The products of a step on this rank, and facts on what computed them."""
-    alone = World(placement=workers.placement, synchronize=mlp.synchronize)
-    clocked: list[ClockedProduct] = []
-    libraries: dict[str, set[str]] = defaultdict(set)
-    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
-        at_once = max(1, OPERATIONS_AT_ONCE // product.operations)
-        compute, program = _repeated(product, at_once)
-        windows = ceiling.clock(compute, alone, at_once)
-        clocked.append(ClockedProduct(**asdict(product), way=AS_TRAINED, windows=windows))
-        if workers.device == "cpu":
-            libraries[f"{product.kind} by"].add("YNNPACK" if "__ynn_fusion" in program else "Eigen")
-    facts = {kind: " and ".join(sorted(names)) for kind, names in libraries.items()}
-    return clocked, facts | {"threads of XLA's pool": os.environ["PJRT_NPROC"]}
-
-
-def _repeated(product: Product, at_once: int) -> tuple[partial[jax.Array], str]:
-    """A compiled call that computes the product `at_once` times, and its program as XLA writes it."""
+def _as_trained(programs: dict[str, list[str]], product: Product) -> dict[str, tuple[partial[jax.Array], int]]:
+    """A compiled call, and how many times it computes the product; its program is added to its kind's `programs`."""
+    at_once = max(1, OPERATIONS_AT_ONCE // product.operations)
     rows, inputs, outputs = product.rows, product.inputs, product.outputs
     left_shape, right_shape, multiply = {
         "forward": ((rows, inputs), (inputs, outputs), lambda features, weight: features @ weight),
@@ -88,7 +75,8 @@ def _repeated(product: Product, at_once: int) -> tuple[partial[jax.Array], str]:
         return lax.fori_loop(1, at_once, again, (left, multiply(left, right)))[1]
 
     compiled = jax.jit(repeated).lower(left, right).compile()
-    return partial(compiled, left, right), compiled.as_text()
+    programs[product.kind].append(compiled.as_text())
+    return {AS_TRAINED: (partial(compiled, left, right), at_once)}
 
 
 def _clock_exchange(task: Task, world: World, mesh: Mesh) -> list[Window]:

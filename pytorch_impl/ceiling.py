@@ -21,15 +21,11 @@ if __name__ == "__main__":
 
 import torch
 import torch.distributed as dist
-from msgspec.structs import asdict
 
 from common.contract import mlp as contract
-from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement import ceiling
-from common.measurement.world import World
-from common.records.ceiling import AS_TRAINED, ClockedProduct, Product
-from pytorch_impl import mlp
+from common.records.ceiling import AS_TRAINED, Product
 from pytorch_impl.strategies import DDP
 from pytorch_impl.world import join, leave
 
@@ -38,9 +34,8 @@ def main() -> None:
     """Join the world that torchrun started. Clock the products on rank 0, then an exchange among all workers."""
     task, options = parse_command_line(DDP, __doc__)
     world, device = join(DDP, task, options)
-    products = _clock_products(task, world, device) if world.rank == 0 else []
-    # The other workers wait here for rank 0.
-    world.all_gather(None)
+    with torch.inference_mode():
+        products = ceiling.clock_products(task, world, partial(_ways, device=device))
     # One tensor as large as all gradients. DistributedDataParallel sends as much, bucket by bucket.
     gradients = torch.zeros(contract.parameter_bytes(task) // 4, device=device)
     exchange = ceiling.clock(lambda: dist.all_reduce(gradients), world) if world.size > 1 else []
@@ -49,18 +44,8 @@ def main() -> None:
     leave()
 
 
-@torch.inference_mode()
-def _clock_products(task: Task, workers: World, device: torch.device) -> list[ClockedProduct]:
-    alone = World(placement=workers.placement, synchronize=partial(mlp.synchronize, device))
-    clocked = []
-    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
-        for way, compute in _ways(product, device).items():
-            clocked.append(ClockedProduct(**asdict(product), way=way, windows=ceiling.clock(compute, alone)))
-    return clocked
-
-
-def _ways(product: Product, device: torch.device) -> dict[str, Callable[[], torch.Tensor]]:
-    """Functions that compute the product, each in another way and into a new tensor, by the name of the way.
+def _ways(product: Product, device: torch.device) -> dict[str, tuple[Callable[[], torch.Tensor], int]]:
+    """Functions that compute the product once, each in another way and into a new tensor, by the name of the way.
 
     `AS_TRAINED` is the way of torch.nn.Linear and its backward pass, with the weight as (outputs, inputs).
     """
@@ -81,7 +66,7 @@ def _ways(product: Product, device: torch.device) -> dict[str, Callable[[], torc
         ways["oneDNN instead"] = partial(
             torch.ops.mkldnn._linear_pointwise, left.contiguous(), right.T.contiguous(), None, "none", [], ""
         )
-    return ways
+    return {name: (compute, 1) for name, compute in ways.items()}
 
 
 def _facts() -> dict[str, str]:

@@ -18,7 +18,6 @@ if __name__ == "__main__":
     exit_with_one_line(lambda: start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
 
 import tensorflow as tf
-from msgspec.structs import asdict
 from tensorflow.python.util import _pywrap_util_port
 
 from common.contract import mlp as contract
@@ -26,7 +25,7 @@ from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement import ceiling
 from common.measurement.world import World
-from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window
+from common.records.ceiling import AS_TRAINED, Product, Window
 from tf_impl import world
 
 OPERATIONS_AT_ONCE = 10**9
@@ -37,31 +36,18 @@ def main() -> None:
     """Join the cluster. Clock the products on rank 0, then an exchange among all workers."""
     task, _ = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
     with world.joined(task) as (cluster_world, strategy):
-        products = _clock_products(task, cluster_world) if cluster_world.rank == 0 else []
-        # The other workers wait here for rank 0.
-        cluster_world.all_gather(None)
+        # Else TensorFlow would see that nobody reads the products, and compute none of them.
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+        products = ceiling.clock_products(task, cluster_world, _as_trained)
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
         exchange = _clock_exchange(task, cluster_world, strategy) if cluster_world.size > 1 else []
         if cluster_world.rank == 0:
             ceiling.finish(MULTI_WORKER_MIRRORED, task, cluster_world, products, exchange, _facts())
 
 
-def _clock_products(task: Task, workers: World) -> list[ClockedProduct]:
-    # Else TensorFlow would see that nobody reads the products, and compute none of them.
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    alone = World(placement=workers.placement, synchronize=world.synchronize)
-    clocked = []
-    for product in ceiling.products_of_step(task, ceiling.rows_per_worker(task, workers.size)):
-        at_once = max(1, min(64, OPERATIONS_AT_ONCE // product.operations))
-        compute = _repeated(product, at_once)
-        clocked.append(
-            ClockedProduct(**asdict(product), way=AS_TRAINED, windows=ceiling.clock(compute, alone, at_once))
-        )
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
-    return clocked
-
-
-def _repeated(product: Product, at_once: int) -> tf.types.experimental.PolymorphicFunction:
-    """A compiled function that computes the product `at_once` times, with the weights as (inputs, outputs)."""
+def _as_trained(product: Product) -> dict[str, tuple[tf.types.experimental.PolymorphicFunction, int]]:
+    """A compiled function, and how many times it computes the product, with the weights as (inputs, outputs)."""
+    at_once = max(1, min(64, OPERATIONS_AT_ONCE // product.operations))
     features = tf.Variable(tf.random.normal((product.rows, product.inputs)))
     weight = tf.Variable(tf.random.normal((product.inputs, product.outputs)))
     gradients = tf.Variable(tf.random.normal((product.rows, product.outputs)))
@@ -79,7 +65,7 @@ def _repeated(product: Product, at_once: int) -> tf.types.experimental.Polymorph
         with tf.control_dependencies(products):
             return tf.zeros(())
 
-    return repeated
+    return {AS_TRAINED: (repeated, at_once)}
 
 
 def _clock_exchange(task: Task, cluster_world: World, strategy: tf.distribute.Strategy) -> list[Window]:

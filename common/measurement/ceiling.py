@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import asdict
+
 from common.contract import mlp
 from common.contract.task import Task
 from common.declarations.strategy import Strategy
@@ -38,6 +40,22 @@ def products_of_step(task: Task, rows: int) -> list[Product]:
 def rows_per_worker(task: Task, workers: int) -> int:
     """Rows that each of so many workers has in a step."""
     return task.batch if task.scaling == "weak" else task.batch // workers
+
+
+def clock_products(
+    task: Task, world: World, ways: Callable[[Product], Mapping[str, tuple[Callable[[], object], int]]]
+) -> list[ClockedProduct]:
+    """Clock the products of a step on rank 0 alone; the other ranks wait for that, and have none.
+
+    `ways` gives each way to compute a product by its name: a function, and how many times that computes the product.
+    """
+    clocked: list[ClockedProduct] = []
+    alone = World(placement=world.placement, synchronize=world.synchronize)
+    for product in products_of_step(task, rows_per_worker(task, world.size)) if world.rank == 0 else ():
+        for way, (compute, at_once) in ways(product).items():
+            clocked.append(ClockedProduct(**asdict(product), way=way, windows=clock(compute, alone, at_once)))
+    world.all_gather(None)
+    return clocked
 
 
 def clock(compute: Callable[[], object], world: World, at_once: int = 1) -> list[Window]:
