@@ -20,11 +20,7 @@ variables"): a regular expression of their whole names."""
 
 
 def srun(
-    nodes: Sequence[str],
-    tasks_per_node: int = 1,
-    *,
-    mpi: Literal["none", "pmix"] = "none",
-    options: Sequence[str] = (),
+    nodes: Sequence[str], tasks_per_node: int = 1, *, mpi: Literal["none", "pmix"] = "none", options: Sequence[str] = ()
 ) -> list[str]:
     """Return the command line of srun on these nodes of an allocation; the program's words follow it.
 
