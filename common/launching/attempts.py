@@ -8,10 +8,10 @@ from common.contract.task import Task
 from common.declarations.strategy import Launcher
 from common.errors import REFUSED_STATUS
 from common.launching import ending
-from common.launching.ending import ENDED_WITH_SIGNAL
+from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
 from common.launching.injector import Injector
 from common.launching.places.place import LOST_STATUS
-from common.launching.processes import TIMED_OUT_STATUS, Outcome
+from common.launching.processes import Outcome
 from common.records.files import write_record
 from common.records.recovery import Attempt, Recovery, recovery_path
 
