@@ -13,7 +13,7 @@ import pytest
 
 from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
-from common.launching import supervision
+from common.launching import executor
 from common.launching.planned import PlannedLaunch
 from common.measurement.record import declared
 from common.records import certificate
@@ -84,7 +84,7 @@ def lines_of(log: Path, has_ended: Callable[[], bool]) -> Iterator[str]:
 
 
 def made_up(strategy: Strategy) -> Callable[..., int]:
-    """What takes the place of `supervision.start`: a launch that writes its log, record and weights at once."""
+    """What takes the place of `executor.start`: a launch that writes its log, record and weights at once."""
 
     def start(arguments: list[str], root: Path, log_path: Path, deadline_seconds: float, variables: object) -> int:
         task, options = parse_command_line(strategy, "help", arguments[3:])
@@ -123,7 +123,7 @@ def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], 
     """
     others = psutil.Process().children(recursive=True)
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(supervision.run_planned, planned, folder)
+        running = pool.submit(executor.run_planned, planned, folder)
         wait_for_steps(lines_of(folder / f"{planned.name}.log", running.done))
         processes = [each for each in psutil.Process().children(recursive=True) if each not in others]
         workers = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]

@@ -26,7 +26,7 @@ from common.measurement import machine
 from common.observations.display import Display, Measure, Series, Table
 from common.observations.table import Missing, Observation
 from common.records.collectives import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
-from common.records.site import placement
+from common.records.site import hosts_in_words
 from common.sessions.comparison_scope import placements
 from common.sessions.experiment import Experiment, run
 
@@ -226,7 +226,7 @@ def _clock_uncertainty(record: CollectivesRecord) -> float:
 
 def _world(record: CollectivesRecord) -> str:
     """What libraries share that can be compared: such as `4 ranks, 2 hosts, 100 Mbit/s, cpu, float32`."""
-    words = [f"{record.world_size} ranks", placement(record.hosts, record.virtual), record.device]
+    words = [f"{record.world_size} ranks", hosts_in_words(record.hosts, record.virtual), record.device]
     words += [record.sweep.data_type, "one call right after the other" if record.sweep.pipelined else ""]
     return ", ".join(filter(None, words))
 

@@ -22,9 +22,9 @@ from common.declarations import catalogue
 from common.declarations.strategy import Strategy
 from common.errors import UserError, exit_with_one_line
 from common.launching.attempts import noticed
+from common.launching.executor import Executor, run_planned
 from common.launching.hosts.cluster import Cluster
 from common.launching.planned import Hosts, PlannedLaunch
-from common.launching.supervision import Allocation, run_planned
 from common.observations import answers
 from common.observations.display import Display, Measure, Series, Table, written
 from common.observations.numbers import DASH
@@ -146,12 +146,12 @@ def task_of(scope: Scope) -> Task:
     )
 
 
-def make(planned: PlannedLaunch, folder: Path, allocation: Allocation[Any]) -> Record:
+def make(planned: PlannedLaunch, folder: Path, executor: Executor[Any]) -> Record:
     """Make one launch and return its record; its account says then who noticed the fault, and in which words."""
-    if isinstance(allocation, Cluster):
+    if isinstance(executor, Cluster):
         # A virtual host's checkpoint outlives it on this machine's disk.
-        allocation = dataclasses.replace(allocation, shares_disk=True)
-    record, path = run_planned(planned, folder, allocation), recovery_path(folder / f"{planned.name}.json")
+        executor = dataclasses.replace(executor, shares_disk=True)
+    record, path = run_planned(planned, folder, executor), recovery_path(folder / f"{planned.name}.json")
     account = Recovery(fault=planned.task.inject or "")
     if path.exists():
         account = read_record(path, Recovery)

@@ -20,7 +20,7 @@ from common.declarations.catalogue import ways
 from common.declarations.products import Products, check_workers
 from common.declarations.way import Way
 from common.errors import UserError, exit_with_one_line
-from common.launching.ending import Ended
+from common.launching.exit_cause import Ended
 from common.launching.planned import Job
 from common.measurement.matrix_products import declared
 from common.observations import answers, table

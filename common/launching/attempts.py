@@ -7,8 +7,8 @@ from common.contract.fault import parse
 from common.contract.task import Task
 from common.declarations.strategy import Launcher
 from common.errors import REFUSED_STATUS
-from common.launching import ending
-from common.launching.ending import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
+from common.launching import exit_cause
+from common.launching.exit_cause import ENDED_WITH_SIGNAL, TIMED_OUT_STATUS
 from common.launching.injector import Injector
 from common.launching.places.place import LOST_STATUS
 from common.launching.processes import Outcome
@@ -77,11 +77,11 @@ def noticed(account: Recovery, log: str, launcher: Launcher, deadline_seconds: f
     if not account.attempts or not account.attempts[0].status:
         return "", ""
     status, log = account.attempts[0].status, log.partition(AGAIN)[0]
-    words = ending.read(status, deadline_seconds, log, launcher).reason or ""
+    words = exit_cause.read(status, deadline_seconds, log, launcher).reason or ""
     if status == TIMED_OUT_STATUS:
         return "the deadline", words
     if status == LOST_STATUS:
         return "Lockstep", "its connection to the host ended."
     if ENDED_WITH_SIGNAL not in words:
         return "the library", words
-    return ("Lockstep" if any(each.reason == words for each in ending.sentences(log)) else launcher.name), words
+    return ("Lockstep" if any(each.reason == words for each in exit_cause.sentences(log)) else launcher.name), words

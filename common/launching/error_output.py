@@ -13,8 +13,8 @@ from pathlib import Path
 
 from common.errors import UserError, print_failure, print_refusal
 from common.files import write_atomically
-from common.launching import ending
-from common.launching.ending import Ended
+from common.launching import exit_cause
+from common.launching.exit_cause import Ended
 
 _LEAVE_SECONDS = 5.0
 """What the reader has for coming to the end of what was written."""
@@ -52,7 +52,7 @@ class ErrorOutput:
         with os.fdopen(reader, "rb") as lines:
             for line in lines:
                 self._lines.append(line)
-                is_held = is_held or any(ending.sentences(line.decode(errors="replace")))
+                is_held = is_held or any(exit_cause.sentences(line.decode(errors="replace")))
                 if not is_held:
                     self.show_rest()
 
@@ -71,7 +71,7 @@ class ErrorOutput:
             # The last line of a launcher's page may be open.
             sys.stderr.write("\n")
         sentence = str(ended.reason).replace("It ended", f"{program} ended", 1).rstrip(".")
-        is_page = any(not any(ending.sentences(line.decode(errors="replace"))) for line in self._lines)
+        is_page = any(not any(exit_cause.sentences(line.decode(errors="replace"))) for line in self._lines)
         try:
             if is_page:
                 write_atomically(log, b"".join(self._lines))

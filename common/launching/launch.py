@@ -24,9 +24,9 @@ from common.declarations.library import Library
 from common.declarations.strategy import Launch, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
-from common.launching import attempts, ending, programs
-from common.launching.ending import exit_status
+from common.launching import attempts, exit_cause, programs
 from common.launching.error_output import ErrorOutput
+from common.launching.exit_cause import exit_status
 from common.launching.inheritance import inherited, note_what_is_left_out
 from common.launching.injector import Injector
 from common.launching.processes import Outcome, end_with_parent, exit_on_signals, free_ports, run_group
@@ -101,7 +101,7 @@ def main() -> None:
         outcome = _run(program, request, command, Path(folder), errors)
     limits, status = request.limits, exit_status(outcome.status)
     if errors and status and not outcome.timed_out:
-        ended = ending.read(status, limits.deadline_seconds, errors.text, program.launcher)
+        ended = exit_cause.read(status, limits.deadline_seconds, errors.text, program.launcher)
         errors.conclude(program.name, ended, (limits.record or new_record(program.name)).with_suffix(".log"))
     elif errors:
         errors.show_rest()

@@ -16,7 +16,7 @@ from common.declarations.library import Library
 from common.declarations.strategy import Options, Strategy, has_exchange, label
 from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.launching.ending import Ended
+from common.launching.exit_cause import Ended
 from common.launching.launch import RUNNER
 from common.launching.programs import Limits
 from common.measurement import machine

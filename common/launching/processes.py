@@ -20,7 +20,7 @@ from typing import IO, NoReturn
 import psutil
 
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure, print_note
-from common.launching.ending import ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL, TIMED_OUT_STATUS
+from common.launching.exit_cause import ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL, TIMED_OUT_STATUS
 from common.paths import ROOT
 
 REPORT_SECONDS = 1.0

@@ -43,7 +43,7 @@ def site() -> Site | None:
     return msgspec.json.decode(value, type=Site) if value else None
 
 
-def placement(hosts: Sequence[Host], virtual: Virtual | None) -> str:
+def hosts_in_words(hosts: Sequence[Host], virtual: Virtual | None) -> str:
     """On how many hosts a launch's workers are, and over what link where that was chosen; empty where one has them all.
 
     `hosts` and `virtual` are as a record has them.

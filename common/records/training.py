@@ -24,7 +24,7 @@ from common.records.header import (
     Value,
 )
 from common.records.quotation import Quotation
-from common.records.site import placement
+from common.records.site import hosts_in_words
 
 TICK_SECONDS = 0.01
 """In what steps Linux tells the times of its cores (USER_HZ is 100 on every machine that the frameworks run on)."""
@@ -220,7 +220,7 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     @property
     def placement(self) -> str:
         """On how many hosts its workers are, and over what link where that was chosen; empty where one has them all."""
-        return placement(self.hosts, self.virtual)
+        return hosts_in_words(self.hosts, self.virtual)
 
     @property
     def exchange(self) -> bool:

@@ -22,7 +22,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import Strategy
 from common.errors import UserError, exit_with_one_line
 from common.files import write_atomically
-from common.launching import supervision
+from common.launching import executor
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.measurement import machine
@@ -151,7 +151,7 @@ def copy_into(folder: Path, results: Path) -> None:
 
 
 def _make(launch: Placed[PlannedLaunch], folder: Path) -> Record:
-    return supervision.run_planned(launch.launch, folder / launch.folder)
+    return executor.run_planned(launch.launch, folder / launch.folder)
 
 
 def _in_words(launch: Placed[PlannedLaunch], record: Record) -> str:

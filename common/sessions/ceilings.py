@@ -12,7 +12,7 @@ from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Strategy
-from common.launching.ending import Ended
+from common.launching.exit_cause import Ended
 from common.launching.planned import Job, Size
 from common.measurement.ceiling import declared, rows_per_worker
 from common.records.ceiling import FOLDER, Ceiling

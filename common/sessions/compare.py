@@ -31,17 +31,17 @@ from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
 from common.errors import UserError, exit_with_one_line, print_refusal
 from common.files import ensure_writable, write_atomically
+from common.launching.executor import HERE, run_planned
 from common.launching.hosts import slurm
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import HERE, run_planned
 from common.records import calibration, ceiling, certificate, change, manifest, metrics
 from common.records.ceiling import Ceiling
 from common.records.certificate import Comparison
 from common.records.files import damaged_records, read_record, read_records
 from common.records.training import Record
-from common.sessions import calibrate, ceilings, placement, regression, submission
+from common.sessions import calibrate, ceilings, chosen_hosts, regression, submission
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
 from common.sessions.comparison_scope import Scope, certificates, plan_table, worlds
@@ -86,13 +86,13 @@ def main() -> None:
     if selection.submit:
         submission.submit(console, "compare", module, arguments)
         return
-    hosts, spread = placement.find(console, module, selection, arguments.scope.workers, arguments.output.plan)
+    hosts, spread = chosen_hosts.find(console, module, selection, arguments.scope.workers, arguments.output.plan)
     scope = dataclasses.replace(arguments.scope, spread=spread)
     if arguments.output.plan:
         _print_plan(console, scope, arguments.against_commit)
         return
     ensure_writable(arguments.output.out)
-    against, identity = None, repr(scope) + ("" if selection.is_here else f"\n{selection}{placement.kind_of(hosts)}")
+    against, identity = None, repr(scope) + ("" if selection.is_here else f"\n{selection}{chosen_hosts.kind_of(hosts)}")
     if arguments.against_commit is not None:
         against = find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
         identity += f"\nagainst {against.commit}"

@@ -28,17 +28,17 @@ from common.declarations.strategy import ExchangeOptions, Strategy, has_exchange
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
-from common.launching import supervision
+from common.launching import executor
+from common.launching.executor import HERE, Executor
 from common.launching.hosts import slurm
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import PlannedLaunch, PlannedSweep
-from common.launching.supervision import HERE, Allocation
 from common.records import certificate, manifest, metrics
 from common.records.collectives import CollectivesRecord, Replayed
 from common.records.files import read_record, read_records, record_paths, write_record
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import Record
-from common.sessions import comparison_scope, placement, submission
+from common.sessions import chosen_hosts, comparison_scope, submission
 from common.sessions.session import Options, Output, Placed, Schedule, Stage, begin, console_for, counted, report
 from common.statistics.paired import MARGIN
 
@@ -136,9 +136,9 @@ def main() -> None:
         )
         return
     ensure_writable(output.out)
-    hosts = placement.on_one_host(console, arguments.allocation)
+    hosts = chosen_hosts.on_one_host(console, arguments.allocation)
     job = slurm.job() if arguments.allocation.slurm else None
-    with begin(console, "exchanges", arguments, repr(scope) + placement.kind_of(hosts), job=job) as session:
+    with begin(console, "exchanges", arguments, repr(scope) + chosen_hosts.kind_of(hosts), job=job) as session:
         schedule = Schedule[Planned, Record | CollectivesRecord](stages(scope, session.order_seed, session.folder))
         session.run(
             schedule, partial(make, hosts=hosts), read, plan_table=partial(steps_table, order_seed=session.order_seed)
@@ -295,11 +295,11 @@ def at_batch(scope: Scope, strategy: Strategy, batch: int, repetition: int) -> l
     return launches
 
 
-def make(planned: Planned, folder: Path, hosts: Allocation[Any] = HERE) -> Record | CollectivesRecord:
+def make(planned: Planned, folder: Path, hosts: Executor[Any] = HERE) -> Record | CollectivesRecord:
     """Make one launch and return its record, left in its place in the session's folder."""
     if planned.folder == TRACES and isinstance(planned.launch, PlannedLaunch):
         return _trace(planned.launch, folder, hosts)
-    return supervision.run_planned(planned.launch, folder / planned.folder, hosts)
+    return executor.run_planned(planned.launch, folder / planned.folder, hosts)
 
 
 def read(path: Path) -> Record | CollectivesRecord:
@@ -312,14 +312,14 @@ def read(path: Path) -> Record | CollectivesRecord:
     return record
 
 
-def _trace(launch: PlannedLaunch, folder: Path, hosts: Allocation[Any]) -> Record:
+def _trace(launch: PlannedLaunch, folder: Path, hosts: Executor[Any]) -> Record:
     """Make one traced launch. Where it leaves no messages a record among the replays says why there is none."""
     place, path = folder / TRACES, folder / REPLAYS / f"{launch.strategy.name}-{launch.workers}w.json"
     messages = trace_path(place.resolve() / f"{launch.name}.json")
     for left in (messages, path):
         left.unlink(missing_ok=True)
     manifest.note(folder, [path])
-    record = supervision.run_planned(dataclasses.replace(launch, runner="tracer"), place, hosts)
+    record = executor.run_planned(dataclasses.replace(launch, runner="tracer"), place, hosts)
     if messages.exists():
         return record
     if record.status == "ok":

@@ -17,18 +17,18 @@ from rich.table import Table
 
 from common.errors import UserError
 from common.files import ensure_writable
+from common.launching.executor import HERE, Executor, run_planned
 from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Planned
-from common.launching.supervision import HERE, Allocation, run_planned
 from common.observations import display, table
 from common.observations.display import Display, Observed
 from common.observations.table import Missing, Observation
 from common.records.files import read_record
 from common.records.header import Header
 from common.records.presentation import read_presented
-from common.sessions import placement, submission
+from common.sessions import chosen_hosts, submission
 from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
 
 L = TypeVar("L")
@@ -102,7 +102,7 @@ class Experiment(Generic[L]):
     """The launches of a scope's round by its number, from 1."""
     plan: Callable[[Any], pd.DataFrame] | None = None
     """What a scope is going to measure, as it's printed; None: each launch with how often it is made."""
-    make: Callable[[Any, Path, Allocation[Any]], Header] = run_planned
+    make: Callable[[Any, Path, Executor[Any]], Header] = run_planned
     """Makes one launch in a folder, and returns its record."""
     may_fail: Callable[[Any], bool] = lambda record: False
     """Whether the launch with this record may end for good, since that is what was to be found out."""
@@ -149,7 +149,7 @@ def run(experiment: Experiment[Any]) -> None:
         return
     hosts = None
     if isinstance(selection, Selection):
-        hosts, spread = placement.find(console, module, selection, scope.ranks, output.plan)
+        hosts, spread = chosen_hosts.find(console, module, selection, scope.ranks, output.plan)
         scope = dataclasses.replace(scope, spread=spread)
     if output.plan:
         plan = experiment.plan(scope) if experiment.plan else _plan(experiment, scope)
@@ -157,9 +157,9 @@ def run(experiment: Experiment[Any]) -> None:
         return
     ensure_writable(output.out)
     if not isinstance(selection, Selection):
-        hosts = placement.on_one_host(console, selection)
+        hosts = chosen_hosts.on_one_host(console, selection)
     is_here = not isinstance(selection, Selection) or selection.is_here
-    identity = repr(scope) + ("" if is_here else f"\n{selection}") + placement.kind_of(hosts)
+    identity = repr(scope) + ("" if is_here else f"\n{selection}") + chosen_hosts.kind_of(hosts)
     job = slurm.job() if selection.slurm else None
     with begin(console, experiment.name, arguments, identity, job=job) as session:
         stages = rounds_of(scope.rounds, session.order_seed, partial(experiment.launches, scope))

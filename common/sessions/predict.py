@@ -29,9 +29,9 @@ from common.declarations.strategy import ExchangeOptions, Strategy
 from common.declarations.sweep import Sweep
 from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable
+from common.launching.executor import Executor, run_planned
 from common.launching.hosts.selection import Selection
 from common.launching.planned import Hosts, PlannedLaunch, PlannedSweep, Size
-from common.launching.supervision import Allocation, run_planned
 from common.launching.virtual_hosts.description import BURST_BYTES, parse_bandwidth, parse_duration
 from common.measurement import machine
 from common.paths import ROOT
@@ -44,7 +44,7 @@ from common.records.collectives import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.prediction import Predictions, predictions_path
 from common.records.training import Record
-from common.sessions import comparison_scope, placement
+from common.sessions import chosen_hosts, comparison_scope
 from common.sessions.experiment import tell
 from common.sessions.folder import FINISHED
 from common.sessions.session import Options, Output, Placed, Schedule, Stage, begin, console_for, report, rounds_of
@@ -239,7 +239,7 @@ def _keep(folder: Path, predictions: Predictions) -> None:
 def _verify(console: Console, arguments: Arguments) -> None:
     scope, output = arguments.scope, arguments.output
     selection = Selection(virtual_hosts=HOSTS)
-    hosts, spread = placement.find(console, "common.sessions.predict", selection, (1, 2, HOSTS), output.plan)
+    hosts, spread = chosen_hosts.find(console, "common.sessions.predict", selection, (1, 2, HOSTS), output.plan)
     assert spread, "Virtual hosts are several."
     if output.plan:
         launches = [*fitted_to(scope, 1)]
@@ -340,9 +340,9 @@ def _launch(strategy: Strategy, preset: str, batch: int, workers: int, wire: Wir
     return PlannedLaunch(strategy, workers, "throughput", repetition, task, options, workers, bits, delay_seconds)
 
 
-def make_on(allocation: Allocation[Any], planned: Planned, folder: Path) -> Record | CollectivesRecord:
+def make_on(executor: Executor[Any], planned: Planned, folder: Path) -> Record | CollectivesRecord:
     """Make one launch and return its record."""
-    return run_planned(planned.launch, folder / planned.folder, allocation)
+    return run_planned(planned.launch, folder / planned.folder, executor)
 
 
 def _read(path: Path) -> Record | CollectivesRecord:

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from common.declarations.strategy import has_exchange, label, name_of
-from common.launching import supervision
+from common.launching import executor
+from common.launching.executor import ThisMachine
 from common.launching.planned import PlannedLaunch
 from common.launching.processes import signals_held
-from common.launching.supervision import ThisMachine
 from common.paths import ROOT
 from common.records import certificate, manifest
 from common.records.change import FILE, Change, Configuration, failure, summary
@@ -128,13 +128,13 @@ def _run(launch: PlannedLaunch, folder: Path, code: Path) -> Record:
     for path in kept.values():
         # An interrupted comparison's, which makes the launch anew.
         path.unlink(missing_ok=True)
-    record = supervision.run_planned(launch, folder, place)
+    record = executor.run_planned(launch, folder, place)
     if record.status != "failed":
         return record
     for path in paths:
         if path.exists():
             path.replace(kept[path])
-    return supervision.run_planned(launch, folder, place)
+    return executor.run_planned(launch, folder, place)
 
 
 def conclude(console: Console, against: Against, folder: Path, stages: Sequence[Stage[Any]]) -> str | None:

@@ -28,7 +28,7 @@ from rich.table import Table
 from common.command_line import options_of
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError, exit_with_one_line
-from common.launching import supervision
+from common.launching import executor
 from common.measurement import machine
 from common.paths import ROOT
 from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
@@ -101,7 +101,7 @@ def launch_of(name: str, folder: Path) -> pd.DataFrame:
     arguments = ["-m", "common.launching.launch", "--runner", peer.runner, peer.library, *options_of(sweep, Sweep())]
     # NumPy asks for huge pages from 4 MiB on. Who gets them, and when, is chance, and shared memory is faster in them.
     variables = {PEER: name, "PYTHONPATH": str(folder), "NUMPY_MADVISE_HUGEPAGE": "0"}
-    status = supervision.start(arguments, ROOT, log, sweep.deadline_seconds, variables)
+    status = executor.start(arguments, ROOT, log, sweep.deadline_seconds, variables)
     if status:
         raise LaunchFailedError(f"{name} ended with {status}:\n{log.read_text(errors='replace')[-1000:]}")
     turns = pd.read_json(found, lines=True)

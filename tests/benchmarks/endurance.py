@@ -31,8 +31,8 @@ from common.declarations.strategy import Strategy
 from common.errors import exit_with_one_line
 from common.laboratory import faults
 from common.launching.attempts import AGAIN
+from common.launching.executor import run_planned
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import run_planned
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import certificate

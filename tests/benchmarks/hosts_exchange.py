@@ -24,11 +24,11 @@ from common.contract.task import PRESETS
 from common.declarations.catalogue import find, strategies
 from common.declarations.strategy import ExchangeOptions
 from common.errors import LaunchFailedError, exit_with_one_line
+from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import run_planned
 from common.records import metrics
 from common.records.training import Record
 from common.statistics.intervals import median_interval

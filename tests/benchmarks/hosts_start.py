@@ -21,11 +21,11 @@ from rich.table import Table
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find, strategies
 from common.errors import LaunchFailedError, exit_with_one_line
+from common.launching.executor import HERE, run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import HERE, run_planned
 from common.statistics.intervals import median_interval
 
 CLAIMED = 1.5

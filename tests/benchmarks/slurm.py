@@ -22,11 +22,11 @@ from rich.table import Table
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find
 from common.errors import LaunchFailedError, exit_with_one_line
+from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import run_planned
 from common.launching.virtual_hosts.description import Cable
 from common.measurement import machine
 from common.statistics.intervals import median_interval

@@ -5,7 +5,7 @@ import dataclasses
 from common.contract import mlp
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find
-from common.launching import supervision
+from common.launching import executor
 from common.measurement import ceiling
 from common.records.ceiling import seconds_of
 from common.sessions import ceilings
@@ -14,7 +14,7 @@ from common.sessions import ceilings
 def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have_and_no_products_are_clocked(tmp_path):
     task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, deadline_seconds=60.0)
     probe = ceilings.PlannedProbe(strategy=find("horovod_torch"), task=task, variables={})
-    found = supervision.run_planned(probe, tmp_path)
+    found = executor.run_planned(probe, tmp_path)
     assert found.status == "ok", found.reason
     assert (found.backend, found.world_size, found.products) == ("gloo", 2, [])
     assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])

@@ -7,7 +7,7 @@ from msgspec.structs import astuple
 
 from common.contract import mlp
 from common.contract.task import PRESETS
-from common.launching import supervision
+from common.launching import executor
 from common.measurement import ceiling
 from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
 from common.sessions import ceilings
@@ -19,7 +19,7 @@ def found(tmp_path_factory) -> Ceiling:
     """What the probe of two workers left."""
     [probe] = ceilings.planned(Scope(strategies=("jax_data_parallel",), preset=("pathway",)))
     probe = dataclasses.replace(probe, task=dataclasses.replace(probe.task, workers=2))
-    return supervision.run_planned(probe, tmp_path_factory.mktemp("probe"))
+    return executor.run_planned(probe, tmp_path_factory.mktemp("probe"))
 
 
 def test_every_product_of_a_step_is_clocked_and_really_computed(found):

@@ -11,7 +11,7 @@ import pytest
 
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
-from common.launching.ending import TIMED_OUT_STATUS
+from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.launch import python_for
 from common.launching.processes import free_ports
 from common.paths import ROOT

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from common.contract.collectives import Collective
-from common.launching import ending
+from common.launching import exit_cause
 from common.launching.launch import python_for
 from common.records.collectives import Cell, cells_path, read_lines
 from common.records.files import from_json, write_record
@@ -115,7 +115,7 @@ def test_a_result_with_one_wrong_element_ends_the_launch_with_one_line(tmp_path)
     record = tmp_path / "gloo.json"
     sweep = ["--workers", "2", "--sizes", "4K", "--iterations", "2", "--collectives", "broadcast", "all_reduce"]
     status, output = run_command([*command, *sweep, "--record", str(record)])
-    ended = ending.read(status, DEADLINE_SECONDS, output)
+    ended = exit_cause.read(status, DEADLINE_SECONDS, output)
     assert ended.status == "failed", output
     assert ended.reason.startswith(
         "torch.distributed over Gloo: all_reduce of 4,096 bytes among 2 ranks gave rank 1 1 of 1,024 elements wrong; "

@@ -8,8 +8,8 @@ import pytest
 
 from common.declarations.catalogue import ways
 from common.laboratory.matrix_products import Scope, launches
+from common.launching.executor import run_planned
 from common.launching.launch import python_for
-from common.launching.supervision import run_planned
 from common.paths import ROOT
 from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
 from tests import commands

@@ -12,8 +12,8 @@ from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Launch, LaunchHost, label, other_maths
 from common.errors import UserError
-from common.launching import ending
-from common.launching.ending import Ended
+from common.launching import exit_cause
+from common.launching.exit_cause import Ended
 from pytorch_impl.strategies import (
     DATA_PARALLEL,
     DDP,
@@ -155,13 +155,13 @@ Root Cause (first observed failure):
 
 @pytest.mark.parametrize("report", [REPORT, REPORT.replace("\n", "\nhost2| ")], ids=["here", "on a host"])
 def test_of_the_ranks_that_torchrun_reports_the_one_that_failed_first_is_named_with_its_signal(report):
-    ended = ending.read(1, 60.0, report, DDP.launcher)
+    ended = exit_cause.read(1, 60.0, report, DDP.launcher)
     assert ended == Ended("failed", "rank 11 ended with signal 9, so all processes were ended.")
 
 
 def test_the_signals_by_which_torchrun_ends_the_others_are_no_reason():
     report = REPORT.replace("-9 (pid: 4056)  (SIGKILL)", "1 (pid: 4056)")
-    ended = ending.read(1, 60.0, report, DDP.launcher)
+    ended = exit_cause.read(1, 60.0, report, DDP.launcher)
     assert ended == Ended("failed", "It ended with status 1.")
 
 

@@ -14,10 +14,10 @@ from rich.console import Console
 from common.contract.dataset import preset_task
 from common.declarations.catalogue import find
 from common.errors import exit_with_one_line
+from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch, Size
-from common.launching.supervision import run_planned
 from common.sessions.comparison_scope import Scope, certificates
 
 

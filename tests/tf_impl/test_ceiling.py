@@ -7,7 +7,7 @@ from msgspec.structs import astuple
 
 from common.contract import mlp
 from common.contract.task import PRESETS
-from common.launching import supervision
+from common.launching import executor
 from common.measurement import ceiling
 from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
 from common.sessions import ceilings
@@ -18,7 +18,7 @@ def probe(folder, number: int, workers: int) -> Ceiling:
     """What the probe with this number in the plan left, started with so many workers."""
     planned = ceilings.planned(Scope(strategies=("tf_multi_worker_mirrored",), preset=("pathway",)))[number]
     planned = dataclasses.replace(planned, task=dataclasses.replace(planned.task, workers=workers))
-    return supervision.run_planned(planned, folder)
+    return executor.run_planned(planned, folder)
 
 
 @pytest.fixture(scope="module")

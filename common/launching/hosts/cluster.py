@@ -16,8 +16,9 @@ from common.contract.task import Task
 from common.declarations.strategy import Launch, LaunchHost
 from common.errors import FAILED, PREFIX, UserError
 from common.files import write_atomically
-from common.launching import attempts, ending
-from common.launching.ending import Ended
+from common.launching import attempts, exit_cause
+from common.launching.executor import Executor
+from common.launching.exit_cause import Ended
 from common.launching.hosts import clocks, link, slurm, survey
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
@@ -28,7 +29,6 @@ from common.launching.injector import Injector
 from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
 from common.launching.processes import Outcome
-from common.launching.supervision import Allocation
 from common.launching.virtual_hosts.calibration import calibrate
 from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Cable, Description, described
@@ -43,7 +43,7 @@ _PORTS = range(20_000, 32_000)
 
 
 @dataclass(frozen=True)
-class Cluster(Allocation[Site]):
+class Cluster(Executor[Site]):
     """The hosts of a session."""
 
     members: Sequence[HostFacts]
@@ -63,7 +63,7 @@ class Cluster(Allocation[Site]):
 
     @property
     def folder(self) -> Path | None:
-        """As `Allocation` has it."""
+        """As `Executor` has it."""
         return None if self.shares_disk else Path(FOLDER)
 
     @property
@@ -96,7 +96,7 @@ class Cluster(Allocation[Site]):
         return Site(hosts=hosts, virtual=virtual, allocation=self.allocation, oversubscribed=oversubscribed)
 
     def measured(self, job: Job, site: Site) -> Site:
-        """The site with what its clocks and its link are like now. Raises UserError as `Allocation` has it."""
+        """The site with what its clocks and its link are like now. Raises UserError as `Executor` has it."""
         members = self.members[: job.hosts]
         if job.hosts > 1:
             if job.program.launcher.across_hosts is None:
@@ -170,7 +170,7 @@ class Cluster(Allocation[Site]):
             return Ended("failed", outcome.reason), outcome
         log = log_path.read_text(encoding="utf-8", errors="replace")
         launcher = job.program.launcher
-        ended = ending.read(outcome.status, seconds, log, launcher)
+        ended = exit_cause.read(outcome.status, seconds, log, launcher)
         if ended.status != "failed":
             return ended, outcome
         # Who failed first by its status need not be who said the sentence.

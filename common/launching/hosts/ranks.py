@@ -15,8 +15,8 @@ from typing import IO
 import msgspec
 
 from common.errors import FAILED_STATUS
-from common.launching import ending
-from common.launching.ending import TIMED_OUT_STATUS
+from common.launching import exit_cause
+from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.places import place
 from common.launching.places.place import LOST_STATUS, Host, Question, pipe, values_in
 from common.launching.processes import signals_held
@@ -214,7 +214,7 @@ def _until_one_fails(parts: Sequence[_Part], watch: _Watch, seconds: float) -> H
             errors = part.errors.decode(errors="replace")
             if lost := part.host.why_it_was_lost(status, errors):
                 return HostsOutcome(LOST_STATUS, part.host.name, lost)
-            by_itself = part.has_begun and not any(ending.sentences(errors))
+            by_itself = part.has_begun and not any(exit_cause.sentences(errors))
             reason = None if by_itself or status == TIMED_OUT_STATUS else part.host.why_it_failed(status, errors)
             return HostsOutcome(status, part.host.name, reason)
         running.remove(part)

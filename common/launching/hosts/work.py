@@ -18,7 +18,7 @@ import psutil
 
 from common.errors import UserError, print_failure
 from common.files import is_full
-from common.launching.ending import exit_status
+from common.launching.exit_cause import exit_status
 from common.launching.inheritance import inherited
 from common.launching.places.place import LOST_STATUS, print_answer
 from common.launching.processes import end_all, first_to_end, run_group

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from common.errors import LaunchFailedError
-from common.launching.ending import TIMED_OUT_STATUS
+from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.launch import ENDS_WITH
 from common.launching.processes import KILL_SECONDS, signal_all, signals_held, what_remains
 

@@ -17,7 +17,7 @@ from typing import IO, Any, ClassVar
 import msgspec
 
 from common.errors import UserError
-from common.launching import ending
+from common.launching import exit_cause
 from common.paths import ROOT
 
 AGENT = "common.launching.hosts.agent"
@@ -104,7 +104,7 @@ class Host(ABC):
         name = self.name
         if lost := self.why_it_was_lost(status, errors):
             return lost
-        if ended := next(ending.sentences(errors), None):
+        if ended := next(exit_cause.sentences(errors), None):
             reason = str(ended.reason)
             return reason if re.search(rf"\b{re.escape(name)}\b", reason) else f"{name}: {reason}"
         # As a shell says it, and slurmstepd, which tries to start the program without the checkout as well.

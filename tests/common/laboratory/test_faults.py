@@ -14,9 +14,9 @@ from common.declarations.strategy import Options, label
 from common.errors import UserError
 from common.laboratory import faults
 from common.laboratory.faults import EXPERIMENT, Scope, launches
+from common.launching.executor import HERE
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
-from common.launching.supervision import HERE
 from common.measurement import machine
 from common.observations.display import answer, read
 from common.observations.display import tables as tables_of

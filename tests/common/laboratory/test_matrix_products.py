@@ -9,8 +9,8 @@ from common.declarations.arguments import parse
 from common.declarations.catalogue import find_program, ways
 from common.declarations.products import Products
 from common.laboratory.matrix_products import EXPERIMENT, Scope, launches, moved_bytes
-from common.launching import launch, supervision
-from common.launching.supervision import run_planned
+from common.launching import executor, launch
+from common.launching.executor import run_planned
 from common.measurement import machine
 from common.measurement.matrix_products import declared
 from common.observations import display
@@ -42,8 +42,8 @@ def started(monkeypatch):
             write_record(products.record, MatrixRecord(**known, status="ok", cells=cells))
         return ended["status"]
 
-    monkeypatch.setattr(supervision, "start", start)
-    monkeypatch.setattr(supervision, "python_for", lambda way: sys.executable)
+    monkeypatch.setattr(executor, "start", start)
+    monkeypatch.setattr(executor, "python_for", lambda way: sys.executable)
     return found, ended
 
 

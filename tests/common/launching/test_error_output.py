@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from common.launching import ending
+from common.launching import exit_cause
 from common.launching.error_output import ErrorOutput
 
 OURS = "lockstep: failed: rank 1: /data/weights can't be written (No space left on device): free some space."
@@ -18,7 +18,7 @@ def launch(log, *texts, status=1):
         for text in texts:
             os.write(stream, text.encode())
     if status:
-        errors.conclude("numpy_threads", ending.read(status, 60.0, errors.text), log)
+        errors.conclude("numpy_threads", exit_cause.read(status, 60.0, errors.text), log)
     else:
         errors.show_rest()
 

@@ -21,7 +21,7 @@ from common.declarations.sweep import Sweep
 from common.environments import inventory
 from common.errors import REFUSED_STATUS, NotInstalledError, UserError
 from common.launching import launch
-from common.launching.ending import TIMED_OUT_STATUS
+from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.measurement import machine
 from common.paths import ROOT
 

@@ -10,10 +10,10 @@ from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.sweep import Sweep
 from common.errors import NotInstalledError
-from common.launching import supervision
-from common.launching.ending import TIMED_OUT_STATUS, Ended
+from common.launching import executor
+from common.launching.executor import ThisMachine, run_planned
+from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
 from common.launching.planned import PlannedLaunch, PlannedSweep
-from common.launching.supervision import ThisMachine, run_planned
 from common.records.collectives import Cell, append_line, cells_path
 from common.records.files import to_json
 from tests.common.conftest import NUMPY
@@ -40,8 +40,8 @@ def launch(monkeypatch, tmp_path):
                 append_line(cells_path(tmp_path / "gloo-2w-03.json"), line)
             return status
 
-        monkeypatch.setattr(supervision, "start", start)
-        monkeypatch.setattr(supervision, "python_for", lambda library: None)
+        monkeypatch.setattr(executor, "start", start)
+        monkeypatch.setattr(executor, "python_for", lambda library: None)
 
     return make
 
@@ -104,7 +104,7 @@ def test_a_library_that_is_not_installed_is_unsupported_with_the_remedy(monkeypa
     def missing(library):
         raise NotInstalledError("torch isn't installed: run `nox -s torch` once.")
 
-    monkeypatch.setattr(supervision, "python_for", missing)
+    monkeypatch.setattr(executor, "python_for", missing)
     record = run_planned(planned, tmp_path)
     assert record.status == "unsupported"
     assert "nox -s torch" in record.reason

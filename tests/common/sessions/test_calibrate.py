@@ -11,7 +11,7 @@ import pytest
 from common.contract.work import Work
 from common.declarations import catalogue
 from common.declarations.strategy import Options
-from common.launching import supervision
+from common.launching import executor
 from common.measurement import machine
 from common.measurement.record import declared
 from common.records import calibration
@@ -59,7 +59,7 @@ class Launches:
 @pytest.fixture
 def launches(monkeypatch):
     launches = Launches()
-    monkeypatch.setattr(supervision, "run_planned", launches.run_planned)
+    monkeypatch.setattr(executor, "run_planned", launches.run_planned)
     monkeypatch.setattr(machine, "git_commit", lambda: "0123456")
     return launches
 

@@ -13,7 +13,7 @@ from common.contract.work import Work
 from common.declarations import catalogue
 from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import PROCESS, Launcher, Probe
-from common.launching import launch, supervision
+from common.launching import executor, launch
 from common.measurement import machine
 from common.measurement.ceiling import declared
 from common.paths import ROOT
@@ -135,12 +135,12 @@ def made(probed, started, monkeypatch, tmp_path):
                 write_record(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
             return status
 
-        monkeypatch.setattr(supervision, "start", start)
+        monkeypatch.setattr(executor, "start", start)
         console, probes = Console(file=io.StringIO(), width=200), ceilings.planned(Scope())
         session = Session(console, tmp_path, order_seed=0)
         session.run(
             Schedule([Stage("ceilings", "the ceilings", probes)]),
-            supervision.run_planned,
+            executor.run_planned,
             compare._read,
             compare._in_words,
         )
@@ -188,7 +188,7 @@ def test_a_framework_that_is_not_installed_is_a_sentence_too(made, probed, start
     def missing(strategy):
         raise launch.NotInstalledError("numpy isn't installed.")
 
-    monkeypatch.setattr(supervision, "python_for", missing)
+    monkeypatch.setattr(executor, "python_for", missing)
     made()
     assert started == []
     assert {found.status for found in read_ceilings(tmp_path)} == {"unsupported"}

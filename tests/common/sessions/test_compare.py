@@ -19,7 +19,7 @@ from rich.console import Console
 from common.declarations import catalogue
 from common.errors import UserError
 from common.files import locked
-from common.launching import supervision
+from common.launching import executor
 from common.launching.hosts.selection import Selection
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
@@ -28,7 +28,7 @@ from common.paths import ROOT
 from common.records import certificate
 from common.records.files import read_record, read_records, write_record
 from common.records.training import Record
-from common.sessions import compare, placement
+from common.sessions import chosen_hosts, compare
 from common.sessions.comparison_scope import Scope
 from common.sessions.other_checkout import Against
 from common.sessions.session import Options, Output, Session
@@ -81,7 +81,7 @@ def test_a_comparison_that_was_interrupted_and_then_killed_goes_on_where_it_stop
 def launched(declare, monkeypatch):
     """The made-up strategy, whose launches are made up as well."""
     strategy = declare()
-    monkeypatch.setattr(supervision, "start", made_up(strategy))
+    monkeypatch.setattr(executor, "start", made_up(strategy))
     return strategy
 
 
@@ -123,9 +123,9 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
 
     def over_hosts(planned, folder, allocation):
         made.append((planned.hosts, allocation))
-        return supervision.run_planned(planned, folder)
+        return executor.run_planned(planned, folder)
 
-    monkeypatch.setattr(placement.cluster, "find", find)
+    monkeypatch.setattr(chosen_hosts.cluster, "find", find)
     monkeypatch.setattr(compare, "run_planned", over_hosts)
     folder = compared("--hosts", "one:2,two:2")
     assert asked == [("one:2,two:2", (1,))]
@@ -297,7 +297,7 @@ def test_what_a_record_says_is_printed_as_it_is_whatever_markup_it_looks_like(la
         log_path.write_text("lockstep: failed: It said [/bold] and :cross_mark: before it went.\n")
         return 1
 
-    monkeypatch.setattr(supervision, "start", start)
+    monkeypatch.setattr(executor, "start", start)
     with pytest.raises(AssertionError):
         compared()
     printed = " ".join(capsys.readouterr().out.split())

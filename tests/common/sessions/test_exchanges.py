@@ -111,7 +111,7 @@ def trace(monkeypatch, tmp_path):
                 write_record(trace_path(path), trace_of(messages))
             return record
 
-        monkeypatch.setattr(exchanges.supervision, "run_planned", run_planned)
+        monkeypatch.setattr(exchanges.executor, "run_planned", run_planned)
         exchanges.make(Planned("traces", launch), tmp_path)
         return [read_record(path, CollectivesRecord) for path in sorted(tmp_path.glob("replays/*"))]
 

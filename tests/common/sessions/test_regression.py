@@ -14,7 +14,7 @@ from rich.console import Console
 from scipy import stats
 
 from common.contract.task import PRESETS
-from common.launching import supervision
+from common.launching import executor
 from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records import certificate, change, manifest
@@ -553,7 +553,7 @@ def test_both_checkouts_make_a_launch_in_turns_that_alternate(declare, monkeypat
         made.append((launch.repetition, folder, place.root))
         return records[place.root]
 
-    monkeypatch.setattr(supervision, "run_planned", run)
+    monkeypatch.setattr(executor, "run_planned", run)
     strategy, other = declare(), tmp_path / "against"
     records = dict(zip((ROOT, other), side([1.0, 2.0]).values(), strict=True))
     for repetition in (1, 2):
@@ -575,7 +575,7 @@ def test_a_launch_that_fails_is_made_again_once_and_its_first_attempt_is_kept(de
         write_record(folder / f"{launch.name}.json", record)
         return record
 
-    monkeypatch.setattr(supervision, "run_planned", run)
+    monkeypatch.setattr(executor, "run_planned", run)
     strategy = declare()
     launch = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
     here, there = regression.run_both(launch, tmp_path, tmp_path / "other")
@@ -604,7 +604,7 @@ def test_half_of_a_pair_does_not_count_when_it_is_interrupted(declare, monkeypat
         write_record(folder / f"{launch.name}.json", record)
         return record
 
-    monkeypatch.setattr(supervision, "run_planned", run)
+    monkeypatch.setattr(executor, "run_planned", run)
     strategy = declare()
     launch = PlannedLaunch(strategy, 2, "throughput", repetition, PRESETS["digits"], strategy.options())
     with pytest.raises(KeyboardInterrupt):
@@ -623,7 +623,7 @@ def test_what_both_checkouts_left_is_noted(declare, monkeypatch, tmp_path):
         (folder / f"{launch.name}.safetensors").touch()
         return record
 
-    monkeypatch.setattr(supervision, "run_planned", run)
+    monkeypatch.setattr(executor, "run_planned", run)
     strategy = declare()
     launch = PlannedLaunch(strategy, 2, "throughput", 1, PRESETS["digits"], strategy.options())
     regression.run_both(launch, tmp_path, tmp_path / "other")

@@ -10,6 +10,7 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.strategy import Launcher, Options
 from common.errors import UserError
+from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.cluster import Cluster
@@ -18,7 +19,6 @@ from common.launching.hosts.ranks import HostsOutcome
 from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
 from common.launching.planned import Hosts, PlannedLaunch
-from common.launching.supervision import run_planned
 from common.launching.virtual_hosts.description import Cable, Description
 from common.records.files import to_json
 from common.records.header import Link, Machine, Virtual

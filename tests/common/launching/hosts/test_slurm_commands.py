@@ -14,11 +14,11 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.declarations import catalogue, strategy
+from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.ranks import HostsOutcome
 from common.launching.places.slurm import SlurmNode
 from common.launching.planned import Hosts, PlannedLaunch
-from common.launching.supervision import run_planned
 from common.paths import ROOT
 from common.records.header import Allocated
 from tests.common.launching.hosts.test_cluster import cluster_of, member
@@ -77,7 +77,7 @@ def text(monkeypatch, folder):
         cluster, "python_for", lambda program: Path(ROOT, ".nox", program.family.environment, "bin/python")
     )
     monkeypatch.setattr(cluster.random, "choice", lambda ports: ports[0])
-    monkeypatch.setattr("common.launching.supervision.python_for", lambda program: None)
+    monkeypatch.setattr("common.launching.executor.python_for", lambda program: None)
     monkeypatch.setattr(strategy.shutil, "which", lambda program, path=None: f"{path}/{program}")
     monkeypatch.setattr(strategy.os, "geteuid", lambda: 1000)
     lines = [

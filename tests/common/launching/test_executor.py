@@ -1,4 +1,4 @@
-"""common/launching/supervision.py: every launch ends, and leaves one record of its own, whatever happens to it."""
+"""common/launching/executor.py: every launch ends, and leaves one record of its own, whatever happens to it."""
 
 import dataclasses
 import threading
@@ -11,10 +11,10 @@ from common.contract.task import PRESETS
 from common.contract.work import Work
 from common.declarations import catalogue
 from common.errors import LaunchFailedError
-from common.launching import supervision
+from common.launching import executor
+from common.launching.executor import ThisMachine
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
-from common.launching.supervision import ThisMachine
 from common.records.files import read_records
 from common.records.training import Record
 from tests.launching import made_up, wait_for, words_of
@@ -35,7 +35,7 @@ def launch_of(strategy, task=SMALL, repetition=1, **options):
 def launched(declare, monkeypatch):
     """The made-up strategy, whose launches are made up as well."""
     strategy = declare()
-    monkeypatch.setattr(supervision, "start", made_up(strategy))
+    monkeypatch.setattr(executor, "start", made_up(strategy))
     return strategy
 
 
@@ -48,7 +48,7 @@ def not_installed(declare):
 
 def test_a_launch_of_what_is_not_installed_is_unsupported_and_says_why(tmp_path, not_installed):
     launch = PlannedLaunch(not_installed, 1, "throughput", 1, SMALL, not_installed.options())
-    record = supervision.run_planned(launch, tmp_path)
+    record = executor.run_planned(launch, tmp_path)
     assert record.status == "unsupported"
     assert "nox -s elsewhere" in record.reason
     assert (tmp_path / record.log).read_text() == f"lockstep: {record.reason}\n"
@@ -58,7 +58,7 @@ def test_a_launch_of_what_is_not_installed_is_unsupported_and_says_why(tmp_path,
 def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_installed, packed):
     options = not_installed.options(packed=packed)
     launch = PlannedLaunch(not_installed, 2, "throughput", 1, dataclasses.replace(SMALL, workers=2), options)
-    record = supervision.run_planned(launch, tmp_path)
+    record = executor.run_planned(launch, tmp_path)
     assert (record.synchronous, record.world_size) == (packed, 2)
     assert (record.name, record.family) == ("numpy_threads" if packed else "numpy_threads, no packed", "NumPy")
     assert record.options["packed"] is packed
@@ -67,7 +67,7 @@ def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_ins
 def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):
     task = dataclasses.replace(SMALL, workers=2, checkpoint=Path("named by the comparison"))
     launches = [launch_of(launched, task, repetition, piece_megabytes=0.5) for repetition in (1, 2)]
-    records = [supervision.run_planned(launch, tmp_path) for launch in launches]
+    records = [executor.run_planned(launch, tmp_path) for launch in launches]
     assert [record.label for record in records] == ["0.5 piece megabytes"] * 2
     endings = ("json", "log", "safetensors")
     names = {f"{launch.name}.{ending}" for launch in launches for ending in endings}
@@ -77,14 +77,14 @@ def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_pa
 
 def test_what_an_earlier_launch_left_is_not_taken_for_this_ones(tmp_path, launched, monkeypatch):
     launch = launch_of(launched, dataclasses.replace(SMALL, checkpoint=Path("named by the comparison")))
-    assert supervision.run_planned(launch, tmp_path).status == "ok"
+    assert executor.run_planned(launch, tmp_path).status == "ok"
 
     def leave_nothing(arguments, root, log_path, deadline_seconds, variables):
         log_path.write_text("")
         return 0
 
-    monkeypatch.setattr(supervision, "start", leave_nothing)
-    record = supervision.run_planned(launch, tmp_path)
+    monkeypatch.setattr(executor, "start", leave_nothing)
+    record = executor.run_planned(launch, tmp_path)
     assert (record.status, record.reason) == ("failed", "It ended without leaving a record.")
     assert not list(tmp_path.glob("*.safetensors"))
 
@@ -97,9 +97,9 @@ def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, declare, m
         log_path.write_text("")
         return 1
 
-    monkeypatch.setattr(supervision, "start", start)
+    monkeypatch.setattr(executor, "start", start)
     launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=9.0))
-    supervision.run_planned(launch, tmp_path / "new", ThisMachine(tmp_path))
+    executor.run_planned(launch, tmp_path / "new", ThisMachine(tmp_path))
     assert started == [(["-m", "common.launching.launch", "numpy_threads"], tmp_path, 9.0, {})]
     assert len(read_records(tmp_path / "new", Record)) == 1
 
@@ -107,7 +107,7 @@ def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, declare, m
 def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the_log(tmp_path):
     program = "import os; print(os.environ['NUMPY_KERNELS'], os.getcwd()); raise SystemExit(3)"
     log = tmp_path / "log"
-    status = supervision.start(["-c", program], tmp_path, log, 60.0, {"NUMPY_KERNELS": "fast"})
+    status = executor.start(["-c", program], tmp_path, log, 60.0, {"NUMPY_KERNELS": "fast"})
     assert (status, log.read_text()) == (3, f"fast {tmp_path}\n")
 
 
@@ -115,8 +115,8 @@ def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what
     def leave(*arguments):
         raise LaunchFailedError("Process 7 is still there.")
 
-    monkeypatch.setattr(supervision, "start", leave)
-    record = supervision.run_planned(launch_of(declare()), tmp_path)
+    monkeypatch.setattr(executor, "start", leave)
+    record = executor.run_planned(launch_of(declare()), tmp_path)
     assert (record.status, record.reason) == ("failed", "Process 7 is still there.")
     assert list(read_records(tmp_path, Record).values()) == [record]
 
@@ -127,7 +127,7 @@ def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what
 def test_a_launch_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
     distributed = [each for each in catalogue.strategies().values() if each.work is Work.DATA_PARALLEL]
     task = dataclasses.replace(SMALL, batch=63, workers=2)
-    record = supervision.run_planned(launch_of(distributed[0], task), tmp_path)
+    record = executor.run_planned(launch_of(distributed[0], task), tmp_path)
     assert (record.status, record.world_size) == ("unsupported", 2)
     assert record.reason.startswith("A global batch of 63 doesn't divide by 2 workers")
 
@@ -136,7 +136,7 @@ def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
     task = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
     killer = threading.Thread(target=kill_first_worker)
     killer.start()
-    record = supervision.run_planned(launch_of(BASE, task), tmp_path)
+    record = executor.run_planned(launch_of(BASE, task), tmp_path)
     killer.join()
     assert record.status == "failed"
     assert (tmp_path / record.log).exists()
@@ -145,7 +145,7 @@ def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
 
 def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
     task = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
-    record = supervision.run_planned(launch_of(BASE, task), tmp_path)
+    record = executor.run_planned(launch_of(BASE, task), tmp_path)
     assert record.status == "failed"
     assert "deadline of 8 s" in record.reason
 

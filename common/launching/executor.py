@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 
 from common.errors import PREFIX, LaunchFailedError, UserError
 from common.files import write_atomically
-from common.launching import ending
-from common.launching.ending import Ended
+from common.launching import exit_cause
+from common.launching.exit_cause import Ended
 from common.launching.launch import python_for
 from common.launching.places.here import start
 from common.launching.planned import Job, Planned
@@ -21,7 +21,7 @@ AnySite = TypeVar("AnySite", bound=Site | None)
 """The hosts that a job is spread over; None: this machine."""
 
 
-class Allocation(ABC, Generic[AnySite]):
+class Executor(ABC, Generic[AnySite]):
     """Where launches are made: this machine, or hosts. It starts a job, and ends all of it, always."""
 
     @property
@@ -46,7 +46,7 @@ class Allocation(ABC, Generic[AnySite]):
 
 
 @dataclass(frozen=True)
-class ThisMachine(Allocation[None]):
+class ThisMachine(Executor[None]):
     """A launch on this machine, without any ssh, by the code of this checkout or of another."""
 
     root: Path = ROOT
@@ -56,20 +56,20 @@ class ThisMachine(Allocation[None]):
         """No hosts."""
 
     def run(self, job: Job, site: None, log_path: Path) -> Ended:
-        """As `Allocation` has it."""
+        """As `Executor` has it."""
         deadline_seconds = job.deadline_seconds
         status = start(
             ["-m", "common.launching.launch", *job.words], self.root, log_path, deadline_seconds, job.variables
         )
         log = log_path.read_text(encoding="utf-8", errors="replace")
         launcher = job.program.launcher
-        return ending.read(status, deadline_seconds, log, launcher)
+        return exit_cause.read(status, deadline_seconds, log, launcher)
 
 
 HERE = ThisMachine()
 
 
-def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation[Any] = HERE) -> Kept:
+def run_planned(planned: Planned[Kept], folder: Path, executor: Executor[Any] = HERE) -> Kept:
     """Make one planned launch and return its record, left in `folder` beside its log.
 
     A launch that leaves none gets one here: `unsupported` when it refused, else `failed`.
@@ -78,14 +78,14 @@ def run_planned(planned: Planned[Kept], folder: Path, allocation: Allocation[Any
     log_path = folder / f"{planned.name}.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        job = planned.job(allocation.folder or log_path.parent)
+        job = planned.job(executor.folder or log_path.parent)
         for name in job.files:
             # What an earlier launch left isn't this one's.
             log_path.with_name(name).unlink(missing_ok=True)
-        site = allocation.site(job)
+        site = executor.site(job)
         python_for(job.program)
-        site = allocation.measured(job, site)
-        ended = allocation.run(job, site, log_path)
+        site = executor.measured(job, site)
+        ended = executor.run(job, site, log_path)
         if ended.status == "ok" and not log_path.with_name(job.files[0]).exists():
             ended = Ended("failed", "It ended without leaving a record.")
     except UserError as error:

@@ -5,12 +5,12 @@ from typing import Any
 
 from rich.console import Console
 
+from common.launching.executor import HERE, Executor
 from common.launching.hosts import cluster
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Hosts
-from common.launching.supervision import HERE, Allocation
 
 
 def find(
@@ -30,7 +30,7 @@ def find(
     return hosts, hosts.spread
 
 
-def on_one_host(console: Console, options: SlurmOptions) -> Allocation[Any]:
+def on_one_host(console: Console, options: SlurmOptions) -> Executor[Any]:
     """Where launches are made that one machine has all of: the first node of an allocation of Slurm's, or this machine.
 
     Raises UserError where there is no allocation, or its node can't be had.
@@ -38,6 +38,6 @@ def on_one_host(console: Console, options: SlurmOptions) -> Allocation[Any]:
     return cluster.find(console, Selection(slurm=True), (1,)) if options.slurm else HERE
 
 
-def kind_of(hosts: Allocation[Any] | None) -> str:
+def kind_of(hosts: Executor[Any] | None) -> str:
     """What another allocation's nodes have to be alike in to go on with a session; empty outside of Slurm."""
     return hosts.kind if isinstance(hosts, Cluster) and hosts.allocation else ""

@@ -1,4 +1,4 @@
-"""common/sessions/placement.py: where a session's launches are made; no host is asked and none is made."""
+"""common/sessions/chosen_hosts.py: where a session's launches are made; no host is asked and none is made."""
 
 import sys
 from contextlib import contextmanager
@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from common.launching.executor import HERE
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Hosts
-from common.launching.supervision import HERE
-from common.sessions import placement
+from common.sessions import chosen_hosts
 
 SPREAD = Hosts(count=2, slots=2, cores=2)
 VIRTUAL = Selection(virtual_hosts=2)
@@ -37,13 +37,15 @@ def find(monkeypatch):
         asked.append(about)
         yield SimpleNamespace(run=lambda *about: asked.append(about) or 3)
 
-    monkeypatch.setattr(placement.cluster.machine, "alone", alone)
-    monkeypatch.setattr(placement.cluster, "find", lambda console, *about: asked.append(about) or Found)
-    monkeypatch.setattr(placement.cluster, "spread_of", lambda *about: SPREAD)
-    monkeypatch.setattr(placement.cluster, "described", lambda: None)
-    monkeypatch.setattr(placement.cluster, "virtual_hosts", virtual_hosts)
+    monkeypatch.setattr(chosen_hosts.cluster.machine, "alone", alone)
+    monkeypatch.setattr(chosen_hosts.cluster, "find", lambda console, *about: asked.append(about) or Found)
+    monkeypatch.setattr(chosen_hosts.cluster, "spread_of", lambda *about: SPREAD)
+    monkeypatch.setattr(chosen_hosts.cluster, "described", lambda: None)
+    monkeypatch.setattr(chosen_hosts.cluster, "virtual_hosts", virtual_hosts)
     monkeypatch.setattr(sys, "argv", ["compare", "--virtual-hosts", "2"])
-    return lambda selection, is_plan=False: placement.find(Console(), "some.module", selection, (1, 4), is_plan), asked
+    return lambda selection, is_plan=False: chosen_hosts.find(
+        Console(), "some.module", selection, (1, 4), is_plan
+    ), asked
 
 
 @pytest.mark.parametrize("is_plan", [True, False])
@@ -78,12 +80,12 @@ def test_else_the_session_runs_on_their_head_and_this_program_ends_as_it_does(fi
 
 def test_on_their_head_they_are_found_like_any_others(find, monkeypatch):
     found, asked = find
-    monkeypatch.setattr(placement.cluster, "described", lambda: "what makes them up")
+    monkeypatch.setattr(chosen_hosts.cluster, "described", lambda: "what makes them up")
     assert found(VIRTUAL) == (Found, SPREAD)
     assert asked == [(VIRTUAL, (1, 4))]
 
 
 @pytest.mark.usefixtures("find")
 def test_what_one_machine_has_all_of_is_launched_here_or_on_a_node_of_the_allocation():
-    assert placement.on_one_host(Console(), SlurmOptions()) is HERE
-    assert placement.on_one_host(Console(), SlurmOptions(slurm=True)) is Found
+    assert chosen_hosts.on_one_host(Console(), SlurmOptions()) is HERE
+    assert chosen_hosts.on_one_host(Console(), SlurmOptions(slurm=True)) is Found
