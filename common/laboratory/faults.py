@@ -29,8 +29,7 @@ from common.observations import answers
 from common.observations.display import Display, Measure, Series, Table, written
 from common.observations.numbers import DASH
 from common.observations.table import Missing, Observation, whole
-from common.records.accounted_launch import OTHER, AccountedLaunch, accounted_launches
-from common.records.certificate import FOLLOWS
+from common.records.accounted_launch import ENDED, AccountedLaunch, accounted_launches
 from common.records.files import read_record, write_record
 from common.records.metrics import saving_cost
 from common.records.recovery import Recovery, recovery_path
@@ -223,15 +222,11 @@ def show(launches: Sequence[AccountedLaunch], observed: pd.DataFrame) -> Display
 
 
 def _answer(disturbed: Sequence[AccountedLaunch], kept: pd.DataFrame) -> str:
-    """Which strategy lost least, and whether all that went on computed the same; `kept` begins with that strategy."""
-    verdicts = {launch.verdict for launch in disturbed if launch.has_recovered}
+    """Which strategy lost least, with which `kept` begins, and whether what went on computed the same."""
+    verdicts = [launch.verdict for launch in disturbed if launch.became != ENDED]
     if not verdicts:
         return "No launch went on after its fault."
-    maths = "Nothing that went on deviates from its oracle."
-    if wrong := sorted({launch.strategy for launch in disturbed if launch.became == OTHER}):
-        maths = f"What went on of {', '.join(wrong)} trained something else."
-    elif verdicts == {FOLLOWS}:
-        maths = "All that went on followed the oracle to the end."
+    maths = f"What went on, held to the oracle: {_counted(verdicts)}."
     if kept.empty:
         return maths
     best = kept.to_dict("records")[0]
@@ -269,13 +264,11 @@ def _method(task: Task) -> list[str]:
     """How the numbers came about."""
     return [
         "A fault is a signal from outside to the process of one rank, or happens to a virtual host: its cable is "
-        "pulled. Before the step that the fault names, a process waits until it has come; nothing in a strategy's loop "
-        "knows of it.",
+        "pulled. Nothing in a strategy's loop knows of it: before the step that it names, a process waits for it.",
         "Noticed after: from the signal until the first process that the launch had started ended for it, by whichever "
         f"said so. An attempt is ended after {task.deadline_seconds:g} s at the latest.",
-        "A launch ends for good, is started again by `nox -s` from its checkpoint, which is saved every "
-        f"{task.checkpoint_steps} steps (with restart), or goes on by itself: its own system starts the worker again, "
-        "or does without.",
+        "With restart Lockstep starts a launch again from its checkpoint, which is saved every "
+        f"{task.checkpoint_steps} steps. By itself its own system starts the worker again, or does without.",
         "Next step after: from the signal until a window of steps was ended that nobody had computed before the "
         "signal, or that was computed from a checkpoint or a copy in memory. Steps again: those after that, computed "
         "twice; a figure's line falls back by as many.",

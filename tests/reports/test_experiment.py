@@ -181,17 +181,15 @@ def test_faults_are_shown_in_tables_and_as_the_steps_of_rank_0_over_time(conclud
     assert marks[0].points == [pytest.approx(place, abs=0.5) for place in reached]
 
 
-def test_a_comparison_is_no_session_of_faults(tmp_path):
-    write_record(tmp_path / "one.json", make_record())
-    with pytest.raises(UserError, match="holds no records of faults: measure some first, or name another folder"):
-        engine.conclude(Console(), faults.EXPERIMENT, tmp_path, tmp_path / "report.pdf")
-
-
 def test_a_folder_that_was_never_concluded_or_has_no_records_is_one_line(tmp_path):
     with pytest.raises(UserError, match=r"holds no observations: give it to its own session, as `-- --again"):
         experiment.write_report(tmp_path, tmp_path / "report.pdf")
     with pytest.raises(UserError, match="holds no records of collectives: measure some first"):
         engine.conclude(Console(), collectives.EXPERIMENT, tmp_path, tmp_path / "report.pdf")
+    # A comparison is no session of faults.
+    write_record(tmp_path / "one.json", make_record())
+    with pytest.raises(UserError, match="holds no records of faults: measure some first"):
+        engine.conclude(Console(), faults.EXPERIMENT, tmp_path, tmp_path / "report.pdf")
 
 
 @pytest.mark.parametrize("name", [display.OBSERVED, display.DISPLAY])

@@ -18,11 +18,10 @@ from common.launching.executor import HERE
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
 from common.measurement import machine
-from common.observations.display import answer, read
-from common.observations.display import tables as tables_of
+from common.observations.display import answer, read, tables
 from common.observations.numbers import DASH
 from common.records.accounted_launch import accounted_launches
-from common.records.certificate import DEVIATES, FOLLOWS, NOT_COMPARED
+from common.records.certificate import DEVIATES
 from common.records.files import read_record, read_records, write_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.training import Record
@@ -122,69 +121,56 @@ def test_a_launch_that_was_refused_has_an_account_with_its_round(monkeypatch, tm
 # What launches tell
 
 
-@pytest.fixture
-def told(tmp_path):
-    """A function: the answer, and by title the rows of each table, on made-up launches with these verdicts."""
-    write_session(tmp_path)
-
-    def tell(verdict=FOLLOWS, **others):
-        launches = accounted_launches(tmp_path, read_records(tmp_path, Record)).items()
-        verdicts = {name: others.get(name.replace("-", "_"), verdict) for name, _ in launches}
-        judged = {name: dataclasses.replace(each, verdict=verdicts[name]) for name, each in launches}
-        found = observed_of(EXPERIMENT, judged)
-        tables = {
-            each.title: [dict(zip(each.columns, row, strict=True)) for row in each.rows] for each in tables_of(found)
-        }
-        return answer(found), tables
-
-    return tell
+def told(folder, deviating=()):
+    """The answer, and by title the rows of each table, on the launches in a folder, of which some deviate."""
+    launches = accounted_launches(folder, read_records(folder, Record))
+    for name in deviating:
+        launches[name] = dataclasses.replace(launches[name], verdict=DEVIATES)
+    found = observed_of(EXPERIMENT, launches)
+    return answer(found), {table.title: table.rows for table in tables(found)}
 
 
-def test_the_answer_says_who_lost_least_and_whether_the_maths_is_right(told, tmp_path):
-    kept = (
-        "With rank 1 killed at step 160, amber_ring with restart kept most by the medians: {} % of the steps per "
-        "second of an undisturbed launch. "
-    )
-    assert told()[0] == kept.format(50) + "All that went on followed the oracle to the end."
-    assert told(some_kill_01=NOT_COMPARED)[0] == kept.format(50) + "Nothing that went on deviates from its oracle."
-    wrong = "What went on of amber_ring with restart trained something else."
-    assert told(some_kill_01=DEVIATES)[0] == kept.format(25) + wrong
-    assert told(DEVIATES)[0] == "No launch went on after its fault."
-    for path in tmp_path.glob("some-plain-*"):
-        path.unlink()
-    assert told()[0] == "All that went on followed the oracle to the end."
+def test_the_answer_says_who_lost_least_and_whether_the_maths_is_right(tmp_path):
+    def kept(percent):
+        return (
+            f"With rank 1 killed at step 160, amber_ring with restart kept most by the medians: {percent} % of the "
+            "steps per second of an undisturbed launch. "
+        )
+
+    folder = write_session(tmp_path)
+    assert told(folder)[0] == kept(50) + "What went on, held to the oracle: follows."
+    assert told(folder, ["some-kill-01"])[0] == kept(25) + "What went on, held to the oracle: 1 deviates, 1 follows."
+    for gone, expected in {
+        "some-plain-*": "What went on, held to the oracle: follows.",
+        "some-kill-0[12].*": "No launch went on after its fault.",
+    }.items():
+        for path in folder.glob(gone):
+            path.unlink()
+        assert told(folder)[0] == expected
 
 
-def test_each_way_has_a_row_of_numbers_and_one_of_words_what_lost_least_first(told, tmp_path):
-    account = structs.replace(RESTARTED, attempts=[attempt(0, 9, 9)], repetition=2, message="closed.")
-    write_record(recovery_path(tmp_path / "some-kill-02.json"), account)
-    tables = told()[1]
+def test_each_way_has_a_row_of_numbers_and_one_of_words_what_lost_least_first(tmp_path):
+    path = recovery_path(write_session(tmp_path) / "some-kill-02.json")
+    write_record(path, structs.replace(RESTARTED, attempts=[attempt(0, 9, 9)], repetition=2, message="closed."))
+    rows, restarted = told(tmp_path)[1], "amber_ring with restart"
     # One of its launches ended after 12 s and one after 9, where the undisturbed ones took 6.
-    numbers = [[*row.values()] for row in tables["rank 1 killed at step 160, 2 workers"]]
-    assert numbers == [
-        ["amber_ring with restart", "2", "0.5", "5.0", "10", "58"],
+    assert rows["rank 1 killed at step 160, 2 workers"] == [
+        [restarted, "2", "0.5", "5.0", "10", "58"],
         ["amber_ring", "1", "0.5", DASH, DASH, "0"],
     ]
-    again, lost = tables["What became of them"]
-    assert again == {
-        "strategy": "amber_ring with restart",
-        "fault": "rank 1 killed at step 160",
-        "noticed by": "1 torchrun, 1 nobody",
-        "then": "1 started again, 1 went on by itself",
-        "the maths then": "follows",
-        "in which words": f"1 {DASH}, 1 closed.",
-        "n": "2",
-    }
-    assert (lost["noticed by"], lost["then"], lost["n"]) == ("torchrun", "ended for good", "1")
+    by, then = "1 torchrun, 1 nobody", "1 started again, 1 went on by itself"
+    assert rows["What became of them"] == [
+        [restarted, "rank 1 killed at step 160", by, then, "follows", f"1 {DASH}, 1 closed.", "2"],
+        ["amber_ring", "rank 1 killed at step 160", "torchrun", "ended for good", DASH, DASH, "1"],
+    ]
 
 
-def test_what_was_refused_and_an_undisturbed_launch_that_failed_are_not_there(told, tmp_path):
-    recovery_path(tmp_path / "some-kill-01.json").unlink()
+def test_what_was_refused_and_an_undisturbed_launch_that_failed_are_not_there(tmp_path):
+    recovery_path(write_session(tmp_path) / "some-kill-01.json").unlink()
     plain = read_records(tmp_path, Record)["some-plain-02"]
     write_record(tmp_path / "some-plain-02.json", structs.replace(plain, status="failed", reason="It ended."))
-    place = ["rank 1 killed at step 160", "2 workers"]
-    assert [[*row.values()] for row in told()[1]["What isn't there"]] == [
-        ["amber_ring with restart", *place, "ok", "1", "It left no account."],
+    assert told(tmp_path)[1]["What isn't there"] == [
+        ["amber_ring with restart", "rank 1 killed at step 160", "2 workers", "ok", "1", "It left no account."],
         ["amber_ring", "undisturbed", "2 workers", "failed", "1", "It ended."],
     ]
 
@@ -206,17 +192,16 @@ def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_pat
     assert ended.value.code == 0
     [folder] = (tmp_path / "results").iterdir()
     found = read(folder)
-    [own, again] = sorted(found.display.tables[0].rows)
+    [again, own] = sorted(found.display.tables[0].rows)
     fault, words = "rank 1 killed at step 160", "rank 1 ended with signal 9, so all processes were ended."
     assert own == ["torch_ddp, 1 max restarts", fault, "nobody", "went on by itself", "follows", DASH, "1"]
     assert again == ["torch_ddp with restart", fault, "torchrun", "started again", "follows", words, "1"]
     medians = found.observed.groupby(["series", "measure"])["value"].median()
-    for name, launch in accounted_launches(folder, read_records(folder, Record)).items():
-        if launch.account.fault:
+    for launch in accounted_launches(folder, read_records(folder, Record)).values():
+        if (account := launch.account).fault:
             assert medians[launch.strategy, "steps_again"] == 10
             # Of one round: on a loaded machine the undisturbed launch may take longer.
             assert medians[launch.strategy, "of_undisturbed"] > 0
-            account = read_record(recovery_path(folder / f"{name}.json"), Recovery)
             assert account.injected_process in {moment.process for moment in account.moments if moment.rank == 1}
             assert (account.next_step_seconds > 0, launch.record.first_step) == (True, 150)
     assert (tmp_path / "faults.pdf").exists()

@@ -35,9 +35,6 @@ def test_an_account_in_words(account, words):
     assert in_words(account) == words
 
 
-ITS_DEATH = "lockstep: failed: worker 1 ended with signal 9, so all processes were ended."
-
-
 @pytest.mark.parametrize(
     ("status", "log", "by"),
     [
@@ -45,10 +42,10 @@ ITS_DEATH = "lockstep: failed: worker 1 ended with signal 9, so all processes we
         (124, "", "the deadline"),
         (LOST_STATUS, "", "Lockstep"),
         (1, "lockstep: failed: rank 0 lost another worker (closed).", "the library"),
-        (1, ITS_DEATH, "Lockstep"),
+        (1, "lockstep: failed: worker 1 ended with signal 9, so all processes were ended.", "Lockstep"),
         (1, "Root Cause:\n1\n2\n3\n  rank      : 1 (local_rank: 1)\n  exitcode  : -9 (pid: 7)", "torchrun"),
         # The second attempt ended otherwise.
-        (1, f"lockstep: failed: rank 0 lost another worker (closed).\n{AGAIN}\n{ITS_DEATH}", "the library"),
+        (1, f"lockstep: failed: Lost.\n{AGAIN}\nlockstep: failed: worker 1 ended with signal 9.", "the library"),
     ],
 )
 def test_who_noticed_is_read_from_the_output_of_the_first_attempt(status, log, by):

@@ -3,29 +3,23 @@
 import dataclasses
 
 import pytest
-from msgspec import structs
 
-from common.records.accounted_launch import ENDED, OTHER, AccountedLaunch
+from common.records.accounted_launch import OTHER, AccountedLaunch
 from common.records.certificate import DEVIATES, FOLLOWS
-from tests.common.records.recoveries import RESTARTED, TASK
+from common.records.recovery import Recovery
+from tests.common.records.recoveries import RESTARTED, TASK, attempt
 from tests.reports.records import make_record
 
 
 @pytest.mark.parametrize(
-    ("attempts", "fields", "fault", "verdict", "became"),
+    ("fault", "workers", "verdict", "became"),
     [
-        (2, {}, RESTARTED.fault, FOLLOWS, "started again"),
-        (2, {}, RESTARTED.fault, DEVIATES, OTHER),
-        (2, {"status": "failed"}, RESTARTED.fault, "", ENDED),
-        (1, {}, RESTARTED.fault, FOLLOWS, "went on by itself"),
-        (1, {"world_size": 1}, RESTARTED.fault, FOLLOWS, "went on with 1 of 2"),
-        (1, {}, "slow:rank=1,factor=3", FOLLOWS, "waited for it"),
+        (RESTARTED.fault, 2, DEVIATES, OTHER),
+        (RESTARTED.fault, 1, FOLLOWS, "went on with 1 of 2"),
+        ("slow:rank=1,factor=3", 2, FOLLOWS, "waited for it"),
     ],
 )
-def test_what_became_of_a_launch(attempts, fields, fault, verdict, became):
-    record = make_record(workers=2, task=dataclasses.replace(TASK, inject=fault), **fields)
-    launch = AccountedLaunch(
-        record, structs.replace(RESTARTED, fault=fault, attempts=RESTARTED.attempts[:attempts]), verdict
-    )
-    assert launch.became == became
-    assert launch.has_recovered == (launch.goodput > 0) == (became not in (OTHER, ENDED))
+def test_what_became_of_a_launch(fault, workers, verdict, became):
+    record = make_record(workers=workers, task=dataclasses.replace(TASK, inject=fault))
+    launch = AccountedLaunch(record, Recovery(fault=fault, attempts=[attempt(0, 9, 9)]), verdict)
+    assert (launch.became, launch.has_recovered) == (became, became != OTHER)
