@@ -53,7 +53,7 @@ class Costs:
         """The costs where bytes take `gamma` times as long, and everything else `alpha` times."""
         return Costs(alpha * self.alpha_seconds, gamma * self.gamma_seconds_per_byte, alpha * self.overhead_seconds)
 
-    def seconds(self, wire: Wire, chain: "Path", size_bytes: float) -> float:
+    def seconds(self, wire: Wire, chain: "CriticalPath", size_bytes: float) -> float:
         """What a collective of this size takes, whose messages follow one another.
 
         The wire's token bucket fills while a message is waited for.
@@ -66,7 +66,7 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Path:
+class CriticalPath:
     """The longest chain of messages of a collective."""
 
     messages: float
@@ -77,37 +77,37 @@ class Path:
     unless the sender knows that beforehand."""
 
 
-def path(collective: str, ranks: int) -> Path:
+def critical_path(collective: str, ranks: int) -> CriticalPath:
     """The longest chain of a collective: played among few ranks, by its formula among many.
 
     Raises ValueError for a collective that no strategy's graph has.
     """
     if ranks < 2:
-        return Path(0, 0.0)
+        return CriticalPath(0, 0.0)
     if collective == "all_reduce" and ranks <= MOST_PLAYED_RANKS:
         return played("ring", ranks)
     return by_formula(collective, ranks)
 
 
-def by_formula(collective: str, ranks: int) -> Path:
+def by_formula(collective: str, ranks: int) -> CriticalPath:
     """The chain by Thakur, Rabenseifner & Gropp's formulas: rings, a tree for broadcast, one message for a send.
 
     Raises ValueError as `path` does.
     """
     others, tree = ranks - 1, math.ceil(math.log2(ranks))
     # Gloo carries a reduce-scatter out as a whole all-reduce, of which each rank keeps its part (pytorch issue 149869).
-    all_reduce = Path(2 * others, 2 * others / ranks)
+    all_reduce = CriticalPath(2 * others, 2 * others / ranks)
     # Recursive halving, then from rank to rank what isn't where it belongs. Its buffers are known to the senders
     # beforehand (gloo/reduce_scatter.h).
     halving, moved = tree + (ranks > 2), others / ranks + (1 / ranks if ranks > 2 else 0.0)
     formulas = {
         "all_reduce": all_reduce,
-        "all_gather": Path(others, others / ranks),
+        "all_gather": CriticalPath(others, others / ranks),
         "reduce_scatter": all_reduce,
-        "halving_scatter": Path(halving, moved, ways_of_each=1),
+        "halving_scatter": CriticalPath(halving, moved, ways_of_each=1),
         # Receivers are ready while the root still computes.
-        "broadcast": Path(tree, tree, ways_of_each=1),
-        "send_receive": Path(1, 1.0),
+        "broadcast": CriticalPath(tree, tree, ways_of_each=1),
+        "send_receive": CriticalPath(1, 1.0),
     }
     if collective not in formulas:
         raise ValueError(f"No formula for {collective}.")
@@ -115,10 +115,10 @@ def by_formula(collective: str, ranks: int) -> Path:
 
 
 @cache
-def played(algorithm: str, ranks: int) -> Path:
+def played(algorithm: str, ranks: int) -> CriticalPath:
     """The chain of an algorithm among so many ranks, each with a link of its own: a simulation of all its messages."""
     messages, share = (_last_end(algorithm, ranks, *unit) for unit in ((1.0, 0.0), (0.0, 1.0)))
-    return Path(messages, share)
+    return CriticalPath(messages, share)
 
 
 def _last_end(algorithm: str, ranks: int, message_seconds: float, whole_seconds: float) -> float:

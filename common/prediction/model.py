@@ -23,7 +23,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import Graph
 from common.errors import UserError
 from common.prediction.measured import Measured, Scenario
-from common.prediction.messages import Costs, Wire, path
+from common.prediction.messages import Costs, Wire, critical_path
 from common.prediction.steps import layers_of, step_seconds
 from common.statistics.fit import lines
 
@@ -188,7 +188,7 @@ def _costs(exchanges: Mapping[int, Sequence[float]], graph: Graph) -> Costs:
 
     Where gradients are fused, each of these all-reduces waited for half a cycle, and followed one that agrees on it.
     """
-    ring = path("all_reduce", 2)
+    ring = critical_path("all_reduce", 2)
     agreed = 2 if graph.order is Order.FUSED else 1
     medians = [median(seconds) for seconds in exchanges.values()]
     latency, per_byte, _ = lines(np.array([*exchanges], float), np.array([medians]))[:, 0].tolist()
@@ -240,7 +240,7 @@ def _step(graph: Graph, asked: Scenario, computed: float, costs: Costs) -> float
 
 
 def _collective(graph: Graph, wire: Wire, workers: int, costs: Costs, name: str, size: float) -> float:
-    chain = path(name, 2 if name == "send_receive" else workers)
+    chain = critical_path(name, 2 if name == "send_receive" else workers)
     if graph.asks_ahead:
         # Of the two passes of a ring only the first message waits twice.
         chain = replace(chain, ways_of_each=1 + 2 / chain.messages)

@@ -30,7 +30,7 @@ from common.records import calibration, certificate, manifest, metrics
 from common.records.calibration import LONG_BLOCK, Calibration
 from common.records.files import read_record
 from common.records.training import Record
-from common.sessions.comparison_scope import Scope, main_worlds, throughput
+from common.sessions.comparison_scope import Scope, main_worlds, speed_launches
 from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, in_words, rounds_of
 
 RUNNERS: dict[str, Literal["busy"] | None] = {"first": None, "second": None, "busy": "busy"}
@@ -81,7 +81,7 @@ class Rates(Schedule[Placed[PlannedLaunch], Record]):
 def planned(strategy: Strategy, repetition: int, name: str = "first") -> PlannedLaunch:
     """The launch that a round of the quick comparison has of the strategy, under one of the three names."""
     scope = Scope(strategies=(strategy.name,))
-    [launch] = throughput(scope, strategy, main_worlds(scope)[strategy.name], repetition, with_t_comp=False)
+    [launch] = speed_launches(scope, strategy, main_worlds(scope)[strategy.name], repetition, with_t_comp=False)
     return dataclasses.replace(launch, runner=RUNNERS[name])
 
 

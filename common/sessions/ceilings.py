@@ -18,7 +18,7 @@ from common.measurement.ceiling import declared, rows_per_worker
 from common.records.ceiling import FOLDER, Ceiling
 from common.records.files import from_json, read_record, write_record
 from common.records.site import Site
-from common.sessions.comparison_scope import Scope, main_worlds, throughput, worlds
+from common.sessions.comparison_scope import Scope, main_worlds, speed_launches, worlds
 
 _DEADLINE_SECONDS = 60.0
 """A probe takes a few seconds; one that hangs may not take the comparison's time."""
@@ -82,7 +82,7 @@ def planned(scope: Scope) -> list[PlannedProbe]:
         like = catalogue.find(family.probe.like)
         # By preset and rows the first of the tasks, which differ in their scaling alone.
         tasks = dict[tuple[str, int], Task]()
-        for launch in throughput(scope, like, Size(workers), repetition=1, with_t_comp=False):
+        for launch in speed_launches(scope, like, Size(workers), repetition=1, with_t_comp=False):
             tasks.setdefault((launch.task.preset, rows_per_worker(launch.task, workers)), launch.task)
         for (_, rows), of_rounds in tasks.items():
             task = dataclasses.replace(of_rounds, scaling="weak", batch=rows, deadline_seconds=_DEADLINE_SECONDS)

@@ -44,7 +44,7 @@ from common.records.training import Record
 from common.sessions import calibrate, ceilings, chosen_hosts, regression, submission
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
-from common.sessions.comparison_scope import Scope, certificates, plan_table, worlds
+from common.sessions.comparison_scope import Scope, certificate_launches, plan_table, worlds
 from common.sessions.other_checkout import Against, find, other_checkout
 from common.sessions.session import Options, Output, Session, Stage, begin, console_for, counted, in_words, report
 
@@ -115,7 +115,7 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
         # The report needs them, and the first time they take long: the schedule has to know it.
         names = {launch.strategy.name for launch in launches}
         of_names = [(strategy, size) for strategy, size in worlds(scope) if strategy.name in names]
-        certified = [launch for world in of_names for launch in certificates(scope, *world)]
+        certified = [launch for world in of_names for launch in certificate_launches(scope, *world)]
         compute_oracles([*launches, *certified])
 
     schedule = ComparisonSchedule(scope, random.Random(session.order_seed), ceilings.planned(scope), prepare)

@@ -19,7 +19,14 @@ from common.launching.planned import PlannedLaunch
 from common.records.ceiling import Ceiling
 from common.records.training import Record
 from common.sessions.ceilings import PlannedProbe
-from common.sessions.comparison_scope import Scope, certificates, main_worlds, throughput, whole_round, worlds
+from common.sessions.comparison_scope import (
+    Scope,
+    certificate_launches,
+    main_worlds,
+    speed_launches,
+    whole_round,
+    worlds,
+)
 from common.sessions.session import Schedule, Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 
@@ -188,7 +195,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
                 launch
                 for strategy, size in self._worlds
                 if strategy in kept and size != self._main_worlds[strategy.name]
-                for launch in throughput(self._scope, strategy, size, repetition, with_t_comp=False)
+                for launch in speed_launches(self._scope, strategy, size, repetition, with_t_comp=False)
             ]
             whole = self._shuffled([*usual.launches, *others])
             fitting = [launches for launches in (whole, usual.launches) if self._fits(launches)]
@@ -214,7 +221,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         for strategy in self._strategies:
             if strategy.name in self.durations.failed or (strategy.name in self.left_out and repetition > 2):
                 continue
-            certified = certificates(self._scope, strategy, self._main_worlds[strategy.name])
+            certified = certificate_launches(self._scope, strategy, self._main_worlds[strategy.name])
             launches = self._main(strategy, repetition)
             cost = rounds * self.durations.expected(launches) + self.durations.expected(certified)
             needed += cost
@@ -235,7 +242,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
             launch
             for strategy, size in self._worlds
             if strategy.name in names and size == self._main_worlds[strategy.name]
-            for launch in certificates(self._scope, strategy, size)
+            for launch in certificate_launches(self._scope, strategy, size)
         ]
         for launch in self._shuffled(launches):
             if self._fits([launch]):
@@ -250,13 +257,13 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         for title, of_title in (("smaller worlds", smaller), ("oversubscribed worlds", oversubscribed)):
             for strategy, size in sorted(of_title, key=lambda world: world[1][:2]):
                 wanted = strategy.name in names or strategy.name not in main
-                launches = throughput(self._scope, strategy, size, repetition, with_t_comp=False)
-                launches += certificates(self._scope, strategy, size)
+                launches = speed_launches(self._scope, strategy, size, repetition, with_t_comp=False)
+                launches += certificate_launches(self._scope, strategy, size)
                 if wanted and strategy.name not in self.durations.failed and self._fits(launches):
                     yield Stage(title, title, launches)
 
     def _main(self, strategy: Strategy, repetition: int) -> list[PlannedLaunch]:
-        return throughput(self._scope, strategy, self._main_worlds[strategy.name], repetition)
+        return speed_launches(self._scope, strategy, self._main_worlds[strategy.name], repetition)
 
     def _shuffled(self, launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
         in_order = [*launches]

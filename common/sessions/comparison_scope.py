@@ -97,9 +97,9 @@ def whole_round(scope: Scope, repetition: int, order: random.Random) -> Stage[Pl
     launches, main = list[PlannedLaunch](), main_worlds(scope)
     for strategy, size in worlds(scope):
         if repetition == 1:
-            launches += certificates(scope, strategy, size)
+            launches += certificate_launches(scope, strategy, size)
         with_t_comp = scope.profile == "full" or size.hosts > 1 or size == main.get(strategy.name)
-        launches += throughput(scope, strategy, size, repetition, with_t_comp)
+        launches += speed_launches(scope, strategy, size, repetition, with_t_comp)
     order.shuffle(launches)
     return Stage("round", f"round {repetition} of {scope.rounds}", launches)
 
@@ -211,7 +211,7 @@ def _is_whole(scope: Scope, size: Size) -> bool:
     return scope.spread is None or scope.spread.is_first_link(size)
 
 
-def throughput(
+def speed_launches(
     scope: Scope, strategy: Strategy, size: Size, repetition: int, with_t_comp: bool = True
 ) -> list[PlannedLaunch]:
     """Every launch that tells the speed of a world of this size, those among them that will be refused.
@@ -246,7 +246,7 @@ def throughput(
     return launches
 
 
-def certificates(scope: Scope, strategy: Strategy, size: Size) -> list[PlannedLaunch]:
+def certificate_launches(scope: Scope, strategy: Strategy, size: Size) -> list[PlannedLaunch]:
     """The launches that hold a world of this size against the oracle, on every preset of the profile.
 
     One for each variant; for a strategy that is asynchronous by default, a synchronous one and one as it is. What is

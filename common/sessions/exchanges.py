@@ -212,7 +212,7 @@ def whole_steps(scope: Scope, repetition: int) -> list[PlannedLaunch]:
     return [
         launch
         for strategy, size in comparison_scope.worlds(compared)
-        for launch in comparison_scope.throughput(compared, strategy, size, repetition)
+        for launch in comparison_scope.speed_launches(compared, strategy, size, repetition)
     ]
 
 

@@ -18,7 +18,7 @@ from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch, Size
-from common.sessions.comparison_scope import Scope, certificates
+from common.sessions.comparison_scope import Scope, certificate_launches
 
 
 def main() -> None:
@@ -29,7 +29,7 @@ def main() -> None:
     for name, _, choices in (each.partition("=") for each in names):
         strategy = find(name)
         options = strategy.options(**dict(each.split(":") for each in choices.split(",") if each))
-        [launch, *_] = certificates(scope, strategy, size)
+        [launch, *_] = certificate_launches(scope, strategy, size)
         launch = dataclasses.replace(launch, options=options)
         if int(steps):
             task = dataclasses.replace(

@@ -5,10 +5,10 @@ import math
 import pytest
 
 from common.prediction import messages
-from common.prediction.messages import Costs, Path, Wire, by_formula, path, played
+from common.prediction.messages import Costs, CriticalPath, Wire, by_formula, critical_path, played
 
 COSTS = Costs(alpha_seconds=1e-4, gamma_seconds_per_byte=1e-9)
-TWO = Path(messages=2, share=1.0)
+TWO = CriticalPath(messages=2, share=1.0)
 POWERS = (2, 4, 8, 16, 32, 64)
 
 
@@ -22,20 +22,20 @@ def test_a_ring_that_is_played_takes_what_its_formula_says(ranks):
 @pytest.mark.parametrize("ranks", POWERS)
 def test_other_algorithms_that_are_played_take_what_their_papers_say(ranks):
     steps = math.log2(ranks)
-    assert played("recursive_doubling", ranks) == Path(steps, steps)
+    assert played("recursive_doubling", ranks) == CriticalPath(steps, steps)
     halving = played("halving_doubling", ranks)
     assert halving.messages == 2 * steps
     assert halving.share == pytest.approx(2 * (ranks - 1) / ranks)
-    assert played("binomial_tree", ranks) == Path(2 * steps, 2 * steps)
+    assert played("binomial_tree", ranks) == CriticalPath(2 * steps, 2 * steps)
 
 
 def test_above_64_ranks_the_formula_stands_in(monkeypatch):
     monkeypatch.setattr(messages, "played", lambda *_: pytest.fail("so many ranks aren't played"))
-    assert path("all_reduce", 65) == Path(128, 128 / 65)
+    assert critical_path("all_reduce", 65) == CriticalPath(128, 128 / 65)
 
 
 def test_a_single_rank_sends_nothing():
-    assert path("all_reduce", 1) == Path(0, 0.0)
+    assert critical_path("all_reduce", 1) == CriticalPath(0, 0.0)
 
 
 def test_what_is_slower_sets_the_pace_of_bytes_the_wire_or_the_processor():
@@ -46,14 +46,14 @@ def test_what_is_slower_sets_the_pace_of_bytes_the_wire_or_the_processor():
 
 
 def test_most_messages_wait_for_the_way_there_and_back_and_some_have_no_need_to():
-    wire, ring = Wire(latency_seconds=0.01), path("all_reduce", 4)
+    wire, ring = Wire(latency_seconds=0.01), critical_path("all_reduce", 4)
     assert COSTS.seconds(wire, ring, 0) == pytest.approx(6 * 0.0201)
-    assert COSTS.seconds(wire, path("broadcast", 4), 0) == pytest.approx(2 * 0.0101)
-    assert COSTS.seconds(wire, path("halving_scatter", 4), 0) == pytest.approx(3 * 0.0101)
+    assert COSTS.seconds(wire, critical_path("broadcast", 4), 0) == pytest.approx(2 * 0.0101)
+    assert COSTS.seconds(wire, critical_path("halving_scatter", 4), 0) == pytest.approx(3 * 0.0101)
 
 
 def test_the_overhead_is_that_of_the_whole_collective():
-    assert Costs(1e-4, 0.0, 0.01).seconds(Wire(), path("all_reduce", 4), 0) == pytest.approx(0.01 + 6e-4)
+    assert Costs(1e-4, 0.0, 0.01).seconds(Wire(), critical_path("all_reduce", 4), 0) == pytest.approx(0.01 + 6e-4)
     assert Costs(1e-4, 2.0, 0.01).times(2, 3) == Costs(2e-4, 6.0, 0.02)
 
 
@@ -66,8 +66,8 @@ def test_a_token_bucket_fills_while_a_message_is_waited_for():
 
 def test_halving_sends_what_is_not_in_place_once_more():
     # Of four ranks two have their quarter where it belongs (jax_impl/strategies.py has the sum over ranks).
-    assert by_formula("halving_scatter", 2) == Path(1, 0.5, ways_of_each=1)
-    assert by_formula("halving_scatter", 4) == Path(3, 1.0, ways_of_each=1)
+    assert by_formula("halving_scatter", 2) == CriticalPath(1, 0.5, ways_of_each=1)
+    assert by_formula("halving_scatter", 4) == CriticalPath(3, 1.0, ways_of_each=1)
 
 
 def test_a_collective_without_a_formula_is_refused():
