@@ -10,7 +10,6 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from reports.document import compose
 from reports.render import shell
-from reports.tables import frames
 from reports.tables.bandwidths import FEWEST
 from reports.tables.material import Material
 from reports.tables.results import newest_comparison, read_results
@@ -53,7 +52,7 @@ def write_report(
         if path and f"{name}.svg" not in drawings:
             raise UserError(f"{why}, so there is no figure to draw: leave --{name} out.")
     images = shell.write(out, found.started_at, content, drawings)
-    frames.write(beside, material)
+    material.write(beside)
     for name, path, _ in asked:
         if path:
             write_atomically(path, images[f"{name}.svg"])

@@ -169,11 +169,6 @@ def with_interval(value: float, low: float, high: float, write: Callable[[float]
     return write(value) if math.isnan(low) else f"{write(value)}\n({interval(low, high, write)})"
 
 
-def megabytes(count: float) -> str:
-    """Bytes as megabytes (10**6) in three or four significant digits, without the unit."""
-    return number(count / 1e6)
-
-
 def bandwidth(bits_per_second: float) -> str:
     """Such as `2.5 Gbit/s`, or `100 Mbit/s`."""
     unit, name = (1e9, "Gbit/s") if bits_per_second >= 1e9 else (1e6, "Mbit/s")

@@ -25,7 +25,7 @@ ROOMS = {
     "environments": {*LOOSE},
     "declarations": {*LOOSE, "contract"},
     "records": {*LOOSE, "contract", "statistics", "declarations"},
-    "observations": {*LOOSE, "statistics", "records"},
+    "observations": {*LOOSE, "contract", "statistics", "declarations", "records"},
     "prediction": {*LOOSE, "contract", "statistics", "declarations", "records", "observations"},
     "measurement": {*LOOSE, "contract", "statistics", "declarations", "records"},
     "launching": {*LOOSE, "contract", "environments", "declarations", "records", "measurement"},

@@ -4,9 +4,10 @@ Each takes the rows of one measure (`table.whole`), and gives a table. A launch 
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+import numpy as np
 import pandas as pd
 
 from common.observations.table import PLACE
@@ -18,6 +19,12 @@ from common.statistics.paired import MARGIN, Judgement, judge, judge_all, log_ra
 FASTEST, EQUIVALENT, UNDECIDED, NOT_RANKED = "fastest", "equivalent", "can't tell", "not ranked"
 """What is said of whoever is in front: shown to be faster than all others, shown to be as fast as some of them to
 within the margin, neither, or nothing, for too few rounds or nobody beside it."""
+
+SLOWER = "slower"
+"""What is said of one that is shown to be slower than whoever is in front."""
+
+NO_SHARED_ROUND, TOO_FEW_ROUNDS = "no shared round", "too few rounds"
+"""What `sides` says where nothing was measured, and where six rounds weren't."""
 
 _JUDGED = ["n", "ratio", "low", "high", "p", "verdict"]
 
@@ -36,6 +43,43 @@ def medians(observed: pd.DataFrame) -> pd.DataFrame:
         ends = predicted[["low", "high"]].iloc[0].tolist() if len(predicted) else ends
         rows.append((*key, found.n * (not len(predicted)), found.median, *ends, bool(own["oversubscribed"].any())))
     return pd.DataFrame(rows, columns=[*keys, "n", "median", "low", "high", "oversubscribed"])
+
+
+def of_rounds(values: Mapping[str, pd.Series]) -> pd.DataFrame:
+    """Turn values that rounds tell, by measure, into observations, such as differences of two launches of a round.
+
+    Each has the index place, series and round. NaN is left out.
+    """
+    rows = [each.rename("value").reset_index().assign(measure=measure) for measure, each in values.items()]
+    return (
+        pd.concat(rows)
+        .dropna(subset=["value"])
+        .assign(launch="", low=math.nan, high=math.nan, part="", oversubscribed=False)
+    )
+
+
+def in_columns(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
+    """Set the rows of `medians` on different measures beside each other: one row for each series at a place.
+
+    The columns of a measure such as `ratio` are `ratio`, `ratio_low`, `ratio_high` and `ratio_n`. Without a median its
+    n is 0, and the others are NaN.
+    """
+    endings = {"median": "", "low": "_low", "high": "_high", "n": "_n"}
+    wide = rows.pivot(index=[*PLACE, "series"], columns="measure", values=[*endings])
+    wide = wide.reindex(columns=[(each, measure) for measure in measures for each in endings])
+    wide.columns = [f"{measure}{endings[each]}" for each, measure in wide.columns]
+    counts = [f"{measure}_n" for measure in measures]
+    return wide.astype(float).fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, int))
+
+
+def sides(table: pd.DataFrame, measure: str, middle: float, below: str, above: str) -> np.ndarray:
+    """What the intervals of a measure say: that they lie wholly `below` the middle or `above` it, or can't tell.
+
+    `table` has the columns of `in_columns`.
+    """
+    low, high, n = (table[f"{measure}_{each}"] for each in ("low", "high", "n"))
+    verdicts = {NO_SHARED_ROUND: n == 0, TOO_FEW_ROUNDS: low.isna(), above: low > middle, below: high < middle}
+    return np.select([*verdicts.values()], [*verdicts], UNDECIDED)
 
 
 def shares(observed: pd.DataFrame) -> pd.DataFrame:
@@ -68,20 +112,54 @@ def everyone(observed: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
     """Judge every two series at the same place: `ratio` is how many times as long the `second` takes as the `first`.
 
     The first one is faster by the mean over the pairs. The family is all series at that place but those with more
-    threads than cores; the plan decided who they are. Pairs that share no round are left out.
+    threads than cores; the plan decided who they are. Pairs that share no round are left out. `logs` are the log ratios
+    in the `rounds` of a pair. From `fewest` to `most` rounds would narrow its interval to the margin; infinite: more
+    than are looked at.
     """
     rows: list[tuple[object, ...]] = []
     has_cores = ~observed.groupby([*PLACE, "series"])["oversubscribed"].transform("any").astype(bool)
     for place, seconds in _by_round(observed[has_cores]):
         rates = {name: {each: 1 / value for each, value in own.items()} for name, own in seconds.items()}
-        rows += [(*place, each.first, each.second, *_judged(each.judgement)) for each in judge_all(rates, margin)]
-    return pd.DataFrame(rows, columns=[*PLACE, "first", "second", *_JUDGED])
+        for each in judge_all(rates, margin):
+            medians = [median(seconds[name].values()) for name in (each.first, each.second)]
+            needed = each.judgement.needed
+            counts = (needed.fewest or math.inf, needed.most or math.inf) if needed else (math.nan, math.nan)
+            in_rounds = [*each.logs], [*each.logs.values()]
+            rows.append((*place, each.first, each.second, *medians, *_judged(each.judgement), *counts, *in_rounds))
+    columns = [*PLACE, "first", "second", "first_median", "second_median", *_JUDGED, "fewest", "most", "rounds", "logs"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def by_median(pairs: pd.DataFrame) -> list[str]:
+    """The series of pairs of `everyone` at one place, the one with the shortest median first."""
+    medians = dict(zip(pairs["first"], pairs["first_median"], strict=True))
+    medians |= dict(zip(pairs["second"], pairs["second_median"], strict=True))
+    return sorted(medians, key=lambda name: (medians[name], name))
+
+
+def in_front(pairs: pd.DataFrame) -> str:
+    """The series of pairs at one place with the shortest median, of those that none beats if there are any."""
+    beaten, names = {*pairs[pairs["verdict"] == "faster"]["second"]}, by_median(pairs)
+    return next((name for name in names if name not in beaten), names[0])
+
+
+def beside(pairs: pd.DataFrame, leader: str) -> pd.DataFrame:
+    """Every other series of pairs at one place beside the leader: `ratio` is how many times as long it takes.
+
+    The verdict is `slower`, `equivalent` or `can't tell`, as it is of one that beats the leader in their rounds.
+    """
+    verdicts = {"alike": EQUIVALENT, "too few rounds": NOT_RANKED}
+    ahead, behind = pairs[pairs["first"] == leader], pairs[pairs["second"] == leader]
+    ahead = ahead.assign(series=ahead["second"]).replace({"verdict": verdicts | {"faster": SLOWER}})
+    ends = {"ratio": 1 / behind["ratio"], "low": 1 / behind["high"], "high": 1 / behind["low"]}
+    behind = behind.assign(series=behind["first"], **ends).replace({"verdict": verdicts | {"faster": UNDECIDED}})
+    return pd.concat([ahead, behind])[["series", "n", "ratio", "low", "high", "verdict"]]
 
 
 def leaders(cells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     """Who is in front at each place, in the order of `cells`, with the verdict, its `rivals` and `n`.
 
-    `cells` are medians, `pairs` are those of `everyone`. In front is who has won most pairs, and of several the one
+    `cells` are medians, `pairs` are those of `everyone`, which tell who is `in_front`. Without any it is the series
     with the shortest median; series with more threads than cores are only where every series has. `rivals` are those
     that it is equivalent to or can't be told from; `n` are the fewest rounds that it shares with any other, 0 for none.
     """
@@ -89,23 +167,18 @@ def leaders(cells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     by_place = dict(iter(pairs.groupby(PLACE, sort=False)))
     for place, own in cells.groupby(PLACE, sort=False):
         here = by_place.get(place, pairs.iloc[:0])
-        wins = here[here["verdict"] == "faster"]["first"].value_counts()
         can_lead = own if own["oversubscribed"].all() else own[~own["oversubscribed"]]
-        ordered = can_lead.assign(wins=-can_lead["series"].map(wins).fillna(0)).sort_values(["wins", "median"])
-        name = ordered["series"].iloc[0]
-        ahead, behind = here[here["first"] == name], here[here["second"] == name]
-        counts = [*ahead["n"], *behind["n"]]
-        n = min(counts, default=0)
-        # One that beats the leader keeps it from being the fastest, as does one that can't be told from it.
-        undecided = [*ahead[ahead["verdict"] == "can't tell"]["second"], *behind[behind["verdict"] != "alike"]["first"]]
-        alike = [*ahead[ahead["verdict"] == "alike"]["second"], *behind[behind["verdict"] == "alike"]["first"]]
+        name = in_front(here) if len(here) else can_lead.sort_values("median")["series"].iloc[0]
+        others = beside(here, name)
+        n = min(others["n"], default=0)
+        undecided, alike = (sorted(others[others["verdict"] == each]["series"]) for each in (UNDECIDED, EQUIVALENT))
         if n < FEWEST_LAUNCHES:
             verdict, rivals = NOT_RANKED, list[str]()
         elif undecided:
             verdict, rivals = UNDECIDED, undecided
         else:
             verdict, rivals = (EQUIVALENT if alike else FASTEST), alike
-        rows.append((*place, name, verdict, sorted(rivals), n))
+        rows.append((*place, name, verdict, rivals, n))
     return pd.DataFrame(rows, columns=[*PLACE, "series", "verdict", "rivals", "n"])
 
 
@@ -144,10 +217,10 @@ def _measured_all(observed: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str]
 
 
 def _by_round(observed: pd.DataFrame) -> Iterator[tuple[tuple[object, ...], dict[str, dict[int, float]]]]:
-    """Each place with the values of its series by round."""
-    for place, here in observed.groupby(PLACE, sort=False):
-        groups = here.groupby("series", sort=False)
-        yield place, {str(name): dict(zip(own["round"], own["value"], strict=True)) for name, own in groups}
+    """Each place with the values of its series by round, whose launches count by their median."""
+    for place, here in observed.groupby([*PLACE], sort=False):
+        values = here.groupby(["series", "round"], sort=False)["value"].median()
+        yield place, {name: own.droplevel(0).to_dict() for name, own in values.groupby(level=0, sort=False)}
 
 
 def _judged(judgement: Judgement) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Pure functions from raw records to numbers: throughput, speed-up and efficiency."""
+"""Pure functions from raw records to numbers: throughput, speed-up, and when workers pay."""
 
 import math
 import statistics
@@ -38,11 +38,6 @@ def throughput(record: Record) -> Throughput:
 def speed_up(samples_per_second: float, base_samples_per_second: float) -> float:
     """How many times the base's samples per second."""
     return samples_per_second / base_samples_per_second
-
-
-def efficiency(samples_per_second: float, base_samples_per_second: float, world_size: int) -> float:
-    """Speed-up per worker; 1 is ideal."""
-    return speed_up(samples_per_second, base_samples_per_second) / world_size
 
 
 def fewest_batch(batch: int, workers: int, base_seconds: float, contention: float, sync_seconds: float) -> float:

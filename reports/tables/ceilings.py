@@ -31,7 +31,6 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
         for each in _as_they_are(results.ceilings)
         if each.exchange
     }
-    beside = []
     undistributed = launches["bare_strategy"] == launches["named_base"]
     backends = launches["launch"].map({name: record.backend for name, record in results.records.items()})
     # A base has the rows of the whole batch; with weak scaling that is one worker's share as well.
@@ -39,12 +38,11 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
     known = launches.assign(rows=rows, is_base=undistributed, backend=backends)
     groups = known[~known["exchange"] | undistributed].groupby(_STEP)["seconds"]
     measured = groups.agg(n="count", step_seconds="median").reset_index()
-    for row in measured.to_dict("records"):
-        known = {"products_seconds": computing.get((row["framework"], row["preset"], row["rows"]), math.nan)}
-        transport = (row["family"], row["preset"], row["workers"], row["backend"])
-        known["exchange_seconds"] = exchanging.get(transport, math.nan)
-        beside.append(row | known)
-    return columns.table("ceilings", (row for row in beside if not math.isnan(row["products_seconds"])))
+    products = zip(measured["framework"], measured["preset"], measured["rows"], strict=True)
+    transports = zip(measured["family"], measured["preset"], measured["workers"], measured["backend"], strict=True)
+    measured["products_seconds"] = [computing.get(key, math.nan) for key in products]
+    measured["exchange_seconds"] = [exchanging.get(key, math.nan) for key in transports]
+    return columns.table("ceilings", measured.dropna(subset=["products_seconds"]))
 
 
 def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:

@@ -49,7 +49,7 @@ def _interval(low: str, high: str, of: str) -> dict[str, str]:
 
 
 def _median(name: str, meaning: str, of: str = "rounds") -> dict[str, str]:
-    """The columns that `pairs.columns_of` fills."""
+    """The columns that `answers.in_columns` fills."""
     return {name: f"{meaning}: median over {of}", **_interval(f"{name}_low", f"{name}_high", of), f"{name}_n": of}
 
 
@@ -355,8 +355,9 @@ ROWS = {
 _FLAGS = {name for columns in COLUMNS.values() for name, meaning in columns.items() if meaning.startswith("whether")}
 
 
-def table(name: str, rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
+def table(name: str, rows: pd.DataFrame | Iterable[Mapping[str, object]]) -> pd.DataFrame:
     """The table of this name: of these rows all that its columns are, in their order, and nothing else."""
-    found = pd.DataFrame(list(rows), columns=[*COLUMNS[name]])
+    rows = rows.reset_index(drop=True) if isinstance(rows, pd.DataFrame) else list(rows)
+    found = pd.DataFrame(rows, columns=[*COLUMNS[name]])
     # Without rows nothing tells the type of a column that others select by.
     return found.astype({each: bool for each in found.columns if each in _FLAGS}) if found.empty else found

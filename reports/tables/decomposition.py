@@ -6,152 +6,125 @@ the baseline, which stands in the same round.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from reports.tables import columns, pairs
+from common.observations import answers
+from common.observations.launches import CONFIGURATION, NAMES, WITHOUT_EXCHANGE
+from common.observations.table import PLACE
+from reports.tables import columns
+from reports.tables.summaries import one_worker
 
 COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
 UNDIVIDED, REST = "not divided", "the rest"
 PARTS = (COMPUTING, ROWS, WAITING, EXCHANGE, UNDIVIDED, REST)
 """What a step takes beyond the ideal one, in the order in which it is shown."""
 
+RATIO, CONTENTION, EXPOSED = "ratio", "contention", "exposed_seconds"
+"""Samples per second over the baseline's, T_comp over the ideal step, and T_step less T_comp."""
+
 NAMED_SHARE = 0.02
 """The share of the measured step from which on a part counts as a limit, and the rest is named."""
 
+_SERIES = [*PLACE, "series"]
 _TIMES = ["seconds", "input_seconds", "rank_spread"]
-_EXPOSED = ("exposed_seconds", "exposed_low", "exposed_high", "exposed_n")
-_OF_A_PART = ("part", "seconds", "low", "high", "n", "is_paired")
+_MEASURED = {
+    "seconds": "measured_seconds",
+    "low_seconds": "measured_low",
+    "high_seconds": "measured_high",
+    "n": "measured_n",
+}
 
 
-class StepKey(NamedTuple):
-    """What is never pooled with another."""
+def steps(observed: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """What each round tells of a configuration, as observations: `RATIO`, `CONTENTION`, `EXPOSED` and parts of a step.
 
-    regime: str
-    strategy: str
-    workers: int
-
-
-@dataclass(frozen=True)
-class Step:
-    """The step of one configuration, by round: medians over the launches of that round, in seconds per step.
-
-    Each table has the columns `seconds`, `input_seconds` (the wait for rows) and, but for the ideal, `rank_spread` (the
-    slowest rank's time over the median rank's). A launch that the plan doesn't name has a round of its own.
+    Times are seconds per step. A round counts by the median over its launches of each kind. Where the baseline has no
+    launch in any of a configuration's rounds, the parts are those beyond its median over all rounds.
     """
-
-    trained: pd.DataFrame
-    """With gradient exchange: T_step."""
-    computed: pd.DataFrame
-    """Without it: T_comp."""
-    ideal: pd.DataFrame
-    """By the baseline's launches, if N workers were N times as fast; empty without a baseline."""
-
-    @property
-    def exposed(self) -> pd.Series:
-        """Exposed communication, T_step less T_comp, in every round that has both."""
-        return (self.trained["seconds"] - self.computed["seconds"]).dropna()
-
-
-Steps = Mapping[StepKey, Step]
-
-
-def configuration(row: Mapping[str, object]) -> StepKey:
-    """The configuration of a row of launches or cells."""
-    return StepKey(row["regime"], row["strategy"], row["workers"])
-
-
-def decompose(cells: pd.DataFrame, launches: pd.DataFrame, plan: pd.DataFrame | None) -> dict[StepKey, Step]:
-    """The step of each of the `cells` with gradient exchange, from `launches`, both as `summaries` has them."""
-    rounds = pairs.with_rounds(launches, plan)["round"].reindex(launches.index)
-    numbered = launches.assign(round=rounds.where(rounds.notna(), -1.0 - np.arange(len(launches))))
-    keys = [*StepKey._fields, "exchange"]
-    times = numbered.groupby([*keys, "round"])[_TIMES].median()
-    of_launches = {key: group.droplevel(keys) for key, group in times.groupby(level=keys)}
-    nothing, trained = times.iloc[:0].droplevel(keys), cells[cells["exchange"]].to_dict("records")
-    # With one worker, weak and strong scaling are the same work.
-    baselines: dict[tuple[str, str], list[dict[str, object]]] = {}
-    for cell in trained:
-        if cell["workers"] == 1:
-            baselines.setdefault((cell["work"], cell["strategy"]), []).append(cell)
-    steps = {}
-    for cell in trained:
-        key, ideal = configuration(cell), nothing
-        if candidates := baselines.get((cell["work"], cell["base"])):
-            # As `summaries.cells` chooses it: of the same regime, else of the other scaling.
-            baseline = min(candidates, key=lambda one: one["regime"] != cell["regime"])
-            share = cell["global_batch"] / (cell["workers"] * baseline["global_batch"])
-            ideal = share * of_launches[*configuration(baseline), True][["seconds", "input_seconds"]]
-        steps[key] = Step(of_launches[*key, True], of_launches.get((*key, False), nothing), ideal)
-    return steps
-
-
-def parts(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
-    """One row for each part of the step of each distributed, synchronous cell whose baseline was measured.
-
-    Where the baseline has no launch in any of the rounds, its median over all launches takes its place: then
-    `is_paired` is false and there is no interval. What wasn't measured has no row, but the rest always has one. The
-    ideal is the step with which efficiency would be 1, so the two agree with the speed-ups of `cells`.
-    """
-    measured = ("ideal_seconds", "measured_seconds", "measured_low", "measured_high", "measured_n")
-    rows = []
-    synchronous = is_distributed(cells) & cells["synchronous"] & cells["base_samples_per_second"].notna()
-    for cell in cells[synchronous].to_dict("records"):
-        ideal = cell["global_batch"] / (cell["workers"] * cell["base_samples_per_second"])
-        times = (ideal, cell["seconds"], cell["low_seconds"], cell["high_seconds"], cell["n"])
-        about = cell | dict(zip(measured, times, strict=True))
-        rest = cell["seconds"] - ideal
-        for part in _parts(steps[configuration(cell)], cell["workers"]):
-            rest -= part["seconds"]
-            rows.append(about | part)
-        of_rest = (REST, rest, math.nan, math.nan, cell["n"], True)
-        rows.append(about | dict(zip(_OF_A_PART, of_rest, strict=True)))
-    return columns.table("parts", rows)
-
-
-def _parts(step: Step, workers: int) -> Iterator[dict[str, object]]:
-    """All parts of a step but the rest. In a round that has every launch they add up exactly."""
+    index = [*_SERIES, "round"]
+    times = observed.pivot_table(index=index, columns=["part", "measure"], values="value", aggfunc="median")
+    times = times.reindex(columns=pd.MultiIndex.from_product([("", WITHOUT_EXCHANGE), _TIMES]))
+    times = times.join(pd.concat({"ideal": _ideal(times[""], cells)}, axis=1), how="outer")
+    trained, computed, ideal = (times[kind] for kind in ("", WITHOUT_EXCHANGE, "ideal"))
+    workers = times.index.get_level_values("x")
     # One worker has nobody to exchange with: its step is all computing and rows.
-    is_divided = workers == 1 or len(step.exposed) > 0
-    computed = step.computed if is_divided and workers > 1 else step.trained
-    straggler = computed["seconds"] * (1 - 1 / computed["rank_spread"])
-    shared = computed.index.intersection(step.ideal.index)
-    is_paired = len(shared) > 0
-    within = computed.loc[shared] if is_paired else computed
-    ideal = step.ideal.loc[shared] if is_paired else pd.DataFrame(step.ideal.median().to_dict(), index=computed.index)
-    rows = within["input_seconds"] - ideal["input_seconds"].fillna(0.0)
-    beyond = within["seconds"] - ideal["seconds"] - rows.fillna(0.0) - straggler.reindex(within.index).fillna(0.0)
-    yield from _part(COMPUTING if is_divided else UNDIVIDED, beyond, is_paired)
-    yield from _part(ROWS, rows, is_paired)
-    if workers > 1:
-        yield from _part(WAITING, straggler, True)
-        yield from _part(EXCHANGE, step.exposed, True)
+    exposed = (trained["seconds"] - computed["seconds"]).where(workers > 1)
+    has_exposed = exposed.groupby(level=_SERIES).transform("count") > 0
+    computing = computed.where(has_exposed, trained)
+    is_paired = (computing["seconds"] - ideal["seconds"]).groupby(level=_SERIES).transform("count") > 0
+    of_base = ideal.where(is_paired, ideal.groupby(level=_SERIES).transform("median"))
+    straggler = computing["seconds"] * (1 - 1 / computing["rank_spread"])
+    rows = (computing["input_seconds"] - of_base["input_seconds"].fillna(0.0)).where(of_base["seconds"].notna())
+    beyond = computing["seconds"] - of_base["seconds"] - rows.fillna(0.0) - straggler.fillna(0.0)
+    is_divided = has_exposed | (workers == 1)
+    values = {
+        RATIO: workers * ideal["seconds"] / trained["seconds"],
+        CONTENTION: computed["seconds"] / ideal["seconds"],
+        EXPOSED: exposed,
+        COMPUTING: beyond.where(is_divided),
+        UNDIVIDED: beyond.where(~is_divided),
+        ROWS: rows,
+        WAITING: straggler,
+        EXCHANGE: exposed,
+    }
+    return answers.of_rounds(values)
 
 
-def _part(name: str, by_round: pd.Series, is_paired: bool) -> Iterator[dict[str, object]]:
-    seconds, low, high, n = pairs.median(by_round.dropna())
-    if n:
-        interval = (low, high) if is_paired else (math.nan, math.nan)
-        yield dict(zip(_OF_A_PART, (name, seconds, *interval, n, is_paired), strict=True))
+def _ideal(trained: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The step of each configuration by round if N workers were N times as fast as the baseline's launch of the round.
+
+    `trained` has the steps with exchange by round.
+    """
+    trains = cells[cells["exchange"]]
+    base = one_worker(trains, trains["named_base"])
+    share = trains["global_batch"] / (trains["workers"] * base["global_batch"])
+    with_base = trains[CONFIGURATION].set_axis(_SERIES, axis=1)
+    with_base = with_base.assign(regime=base["regime"], strategy=base["strategy"], share=share)
+    alone = trained[trained.index.get_level_values("x") == 1].reset_index().drop(columns=["world", "x"])
+    alone = alone.rename(columns={"subject": "regime", "series": "strategy"})
+    ideal = with_base.merge(alone, on=["regime", "strategy"]).set_index([*_SERIES, "round"])
+    return ideal[["seconds", "input_seconds"]].mul(ideal["share"], axis=0)
 
 
-def split(cells: pd.DataFrame, steps: Steps) -> pd.DataFrame:
-    """Cells of more than one worker that were measured without exchange too, or with the bytes on their wire."""
-    told, rows = cells.to_dict("records"), []
-    silent = {configuration(row): row for row in told if not row["exchange"]}
-    for row in told:
-        key = configuration(row)
-        if row["exchange"] and key.workers > 1 and (key in silent or not math.isnan(row["wire_bytes"])):
-            alone = silent.get(key, {"seconds": math.nan, "n": 0})
-            times = {"step_seconds": row["seconds"], "step_n": row["n"]}
-            times |= {"compute_seconds": alone["seconds"], "compute_n": alone["n"]}
-            exposed = zip(_EXPOSED, pairs.median(steps[key].exposed), strict=True)
-            rows.append(row | times | dict(exposed))
-    return columns.table("exposed", rows)
+def configurations(cells: pd.DataFrame, medians: pd.DataFrame) -> pd.DataFrame:
+    """The `cells` with exchange, with their time without it, and the `medians` of `steps` in columns."""
+    silent = cells[~cells["exchange"]].set_index(CONFIGURATION)[["seconds", "n"]].add_prefix("compute_")
+    by_round = answers.in_columns(medians, [RATIO, CONTENTION, EXPOSED])
+    table = cells[cells["exchange"]].join(silent, on=CONFIGURATION).join(by_round, on=CONFIGURATION)
+    counts = [name for name in table if name.endswith("_n")]
+    return table.fillna(dict.fromkeys(counts, 0)).astype(dict.fromkeys(counts, int))
+
+
+def parts(configurations: pd.DataFrame, medians: pd.DataFrame) -> pd.DataFrame:
+    """One row for each part of the step of each distributed, synchronous configuration whose baseline was measured.
+
+    `medians` are those of `steps`. Where the baseline has no launch in any of the rounds `is_paired` is false and there
+    is no interval. What wasn't measured has no row, but the rest always has one. The ideal is the step with which
+    efficiency would be 1, so the two agree with the speed-ups of `cells`.
+    """
+    measured = configurations[is_distributed(configurations) & configurations["synchronous"]]
+    measured = measured[measured["base_samples_per_second"].notna()].rename(columns=_MEASURED)
+    ideal = measured["global_batch"] / (measured["workers"] * measured["base_samples_per_second"])
+    measured = measured.assign(ideal_seconds=ideal, cell=measured.index)
+    of_parts = medians[medians["measure"].isin(PARTS)].drop(columns=["part", "oversubscribed"])
+    of_parts = of_parts.rename(columns=NAMES | {"measure": "part", "median": "seconds"})
+    rows = measured.merge(of_parts, on=CONFIGURATION)
+    shared = rows["contention_n"].where(rows["exposed_seconds_n"] > 0, rows["ratio_n"])
+    rows["is_paired"] = (shared > 0) | rows["part"].isin([WAITING, EXCHANGE])
+    rows[["low", "high"]] = rows[["low", "high"]].where(rows["is_paired"])
+    divided = rows.groupby("cell")["seconds"].sum().reindex(measured.index, fill_value=0.0)
+    rest = measured.assign(part=REST, is_paired=True, low=math.nan, high=math.nan, n=measured["measured_n"])
+    rest["seconds"] = measured["measured_seconds"] - ideal - divided
+    return columns.table("parts", pd.concat([rows, rest]).sort_values("cell", kind="stable"))
+
+
+def split(configurations: pd.DataFrame) -> pd.DataFrame:
+    """Configurations of several workers that were measured without exchange too, or with the bytes on their wire."""
+    is_split = (configurations["compute_n"] > 0) | configurations["wire_bytes"].notna()
+    names = {f"exposed_seconds_{each}": f"exposed_{each}" for each in ("low", "high", "n")}
+    names |= {"seconds": "step_seconds", "n": "step_n"}
+    return columns.table("exposed", configurations[(configurations["workers"] > 1) & is_split].rename(columns=names))
 
 
 def is_distributed(cells: pd.DataFrame) -> pd.Series:

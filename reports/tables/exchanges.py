@@ -6,43 +6,38 @@ them is hidden; where it shows more, they take longer beside computing.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pandas as pd
 
+from common.observations import answers
+from common.observations.launches import CONFIGURATION, NAMES
 from common.records.collectives import Cell, CollectivesRecord, Replayed, transfer_seconds
 from common.records.trace import STEP
-from reports.tables import columns, pairs
-from reports.tables.decomposition import StepKey, Steps, configuration
+from reports.tables import columns
+from reports.tables.decomposition import EXPOSED
 
 OVERLAP, CONTENTION = "overlap", "contention"
 
 
-def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: Steps) -> pd.DataFrame:
+def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: pd.DataFrame) -> pd.DataFrame:
     """One row for each configuration whose step was replayed, then one for each reason of replays that tell no time.
 
-    `launches` are those of `summaries`, `steps` those of `decompose`. A replay counts by the median over its calls.
+    `launches` are those of `summaries`, `steps` those of `decomposition`. A replay counts by the median over its calls.
     """
-    measured = {row["launch"]: row for row in launches.to_dict("records")}
-    groups: dict[StepKey, list[str]] = {}
-    refused: dict[tuple[str, int, str], list[str]] = {}
+    measured, good, refused = {*launches["launch"]}, [], []
     for stem, record in replays.items():
         replayed = record.replayed or Replayed(strategy=record.title, launch="", source="")
-        launch = measured.get(replayed.launch)
-        step = f"Its launch {replayed.launch} of the whole step wasn't measured."
-        if reason := trouble(record) or ("" if launch else step):
-            refused.setdefault((replayed.strategy, record.world_size, reason), []).append(stem)
+        unknown = f"Its launch {replayed.launch} of the whole step wasn't measured."
+        if reason := trouble(record) or ("" if replayed.launch in measured else unknown):
+            refused.append((replayed.strategy, record.world_size, reason, stem))
         else:
-            groups.setdefault(configuration(launch), []).append(stem)
-    rows = []
-    for key in sorted(groups):
-        records = [replays[stem] for stem in groups[key]]
-        own = pd.DataFrame([measured[record.replayed.launch] for record in records])
-        rows.append(_exchange(records, own, steps[key].exposed) | {"replays": groups[key]} | key._asdict())
-    for (strategy, workers, reason), stems in sorted(refused.items()):
-        about = {"regime": "", "strategy": strategy, "workers": workers, "reason": reason}
-        rows.append(about | {"replays": stems, "messages": []})
-    return columns.table("exchanges", rows)
+            good.append(_replay(record) | {"replays": stem, "launch": replayed.launch})
+    tables = [_exchanges(pd.DataFrame(good).merge(launches, on="launch"), steps)] if good else []
+    keys = ["strategy", "workers", "reason"]
+    refusals = pd.DataFrame(refused, columns=[*keys, "replays"]).groupby(keys)["replays"].agg(list).reset_index()
+    tables.append(refusals.assign(regime="", messages=[[] for _ in range(len(refusals))]))
+    return columns.table("exchanges", pd.concat(tables))
 
 
 def trouble(record: CollectivesRecord) -> str:
@@ -59,26 +54,42 @@ def _step(record: CollectivesRecord) -> Cell | None:
     return next((cell for cell in record.cells if cell.collective == STEP), None)
 
 
-def _exchange(records: Sequence[CollectivesRecord], launches: pd.DataFrame, exposed: pd.Series) -> dict[str, object]:
-    cells = [_step(record) for record in records]
-    seconds = pd.Series([statistics.median(transfer_seconds(cell)) for cell in cells])
-    in_rounds = seconds.groupby([record.repetition for record in records]).median()
-    leftover = (exposed - in_rounds).dropna()
-    # All replays of a trace have what it told.
-    traces = {tuple(record.replayed.under_way_seconds) for record in records} - {()}
+def _replay(record: CollectivesRecord) -> dict[str, object]:
+    cell, traced = _step(record), record.replayed.under_way_seconds
     return {
-        "oversubscribed": bool(launches["oversubscribed"].any()),
-        "library": records[0].title,
-        "source": records[0].replayed.source,
-        "messages": sorted({len(cell.messages) for cell in cells}),
-        "size_bytes": statistics.median(cell.size_bytes for cell in cells),
-        "sent_bytes": pd.Series([cell.sent_bytes for cell in cells], dtype=float).median(),
-        "step_sent_bytes": launches["wire_bytes"].median(),
-        **pairs.columns_of("exposed_seconds", exposed),
-        **pairs.columns_of("replay_seconds", seconds),
-        **pairs.columns_of("leftover_seconds", leftover),
-        "under_way_seconds": statistics.median(map(statistics.median, traces)) if traces else math.nan,
-        "under_way_steps": sum(map(len, traces)),
-        "verdict": pairs.side(pairs.interval(leftover), 0, (OVERLAP, CONTENTION)),
-        "reason": "",
+        "round": record.repetition,
+        "replay_seconds": statistics.median(transfer_seconds(cell)),
+        "library": record.title,
+        "source": record.replayed.source,
+        "messages": len(cell.messages),
+        "size_bytes": cell.size_bytes,
+        "sent_bytes": math.nan if cell.sent_bytes is None else cell.sent_bytes,
+        "trace": tuple(traced),
+        "under_way_seconds": statistics.median(traced) if traced else math.nan,
+        "under_way_steps": len(traced),
     }
+
+
+def _exchanges(replays: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the `replays` that tell times, each with the columns of its launch."""
+    by_round = [*NAMES, "round"]
+    exposed = steps[steps["measure"] == EXPOSED].set_index(by_round)["value"]
+    seconds = replays.set_index([*CONFIGURATION, "round"])["replay_seconds"].rename_axis(by_round)
+    times = {EXPOSED: exposed, "replay_seconds": seconds}
+    times["leftover_seconds"] = exposed - seconds.groupby(level=by_round).median()
+    medians = answers.in_columns(answers.medians(answers.of_rounds(times)), [*times])
+    exchanges = replays.groupby(CONFIGURATION).agg(
+        oversubscribed=("oversubscribed", "any"),
+        library=("library", "first"),
+        source=("source", "first"),
+        messages=("messages", lambda counts: sorted({*counts})),
+        size_bytes=("size_bytes", "median"),
+        sent_bytes=("sent_bytes", "median"),
+        step_sent_bytes=("wire_bytes", "median"),
+        replays=("replays", list),
+    )
+    # All replays of a trace have what it told.
+    traces = replays.drop_duplicates([*CONFIGURATION, "trace"]).groupby(CONFIGURATION)
+    exchanges = exchanges.join(traces.agg({"under_way_seconds": "median", "under_way_steps": "sum"})).reset_index()
+    exchanges = exchanges.join(medians, on=CONFIGURATION).sort_values(["regime", "strategy", "workers"])
+    return exchanges.assign(verdict=answers.sides(exchanges, "leftover_seconds", 0, OVERLAP, CONTENTION), reason="")

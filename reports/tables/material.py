@@ -1,27 +1,31 @@
 """What the sections are made from: the tables of the report, each made when it is first asked for."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import pandas as pd
 
+from common.files import write_atomically
+from common.observations import answers
+from common.observations.launches import observed
 from common.records.certificate import DEVIATES, Comparison, reasons_not_ranked
 from reports.tables import (
+    accounts,
     ceilings,
     certificate,
     decomposition,
     disturbances,
     exchanges,
+    factors,
     hosts,
-    memory,
-    pairs,
     paying,
-    phases,
     ranking,
     summaries,
 )
-from reports.tables.decomposition import Steps
+from reports.tables.columns import COLUMNS
 from reports.tables.ranking import Ranking
 from reports.tables.results import Results
 
@@ -43,18 +47,22 @@ class Material:
     cells = cached_property(lambda self: summaries.cells(self.launches))
     comparisons = property(lambda self: self.ranking.comparisons)
     deviations = cached_property(lambda self: certificate.deviations(self.beside_oracle))
-    exposed = cached_property(lambda self: decomposition.split(self.cells, self.steps))
-    parts = cached_property(lambda self: decomposition.parts(self.cells, self.steps))
-    factors = cached_property(lambda self: pairs.table(self.launches, self.results.plan))
-    paying = cached_property(lambda self: paying.table(self.launches, self.cells, self.steps, self.results.records))
+    observed = cached_property(lambda self: observed(self.launches, self.results.plan))
+    steps = cached_property(lambda self: decomposition.steps(self.observed, self.cells))
+    step_medians = cached_property(lambda self: answers.medians(self.steps))
+    configurations = cached_property(lambda self: decomposition.configurations(self.cells, self.step_medians))
+    exposed = cached_property(lambda self: decomposition.split(self.configurations))
+    parts = cached_property(lambda self: decomposition.parts(self.configurations, self.step_medians))
+    factors = cached_property(lambda self: factors.table(self.launches, self.results.plan))
+    paying = cached_property(lambda self: paying.table(self.launches, self.configurations, self.results.records))
     exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
-    phases = cached_property(lambda self: phases.table(self.launches, self.results.records))
+    phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
     skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
     ceilings = cached_property(lambda self: ceilings.steps(self.results, self.launches))
-    startups = cached_property(lambda self: summaries.startups(self.results.records))
-    memory = cached_property(lambda self: memory.table(self.launches, self.results.records))
-    accuracies = cached_property(lambda self: summaries.accuracies(self.results.records))
+    startups = cached_property(lambda self: accounts.startups(self.results.records))
+    memory = cached_property(lambda self: accounts.memory(self.launches, self.results.records))
+    accuracies = cached_property(lambda self: accounts.accuracies(self.results.records))
     endings = cached_property(lambda self: summaries.endings(self.results.records, self.results.plan))
     strategies = cached_property(lambda self: summaries.strategies(self.launches, self.results.records))
     disturbances = cached_property(lambda self: disturbances.table(self.results.records, self.results.plan))
@@ -97,17 +105,26 @@ class Material:
     def ranking(self) -> Ranking:
         """The tests of all pairs of strategies within rounds."""
         reasons = reasons_not_ranked(self.beside_oracle, self.results.records)
-        return ranking.rank(self.launches, self.results.plan, self.results.margin, reasons)
-
-    @cached_property
-    def steps(self) -> Steps:
-        """The step of each cell with exchange, round by round."""
-        return decomposition.decompose(self.cells, self.launches, self.results.plan)
+        return ranking.rank(self.launches, self.observed, self.results.margin, reasons)
 
     @property
     def shown(self) -> dict[str, str]:
         """The short names of the regimes that are shown."""
         return {name: self.names[name] for name in self.regimes}
+
+    def write(self, folder: Path) -> None:
+        """Write each table of `columns.COLUMNS` to a CSV file of its name, and what columns are to `columns.csv`.
+
+        Numbers are written with all their digits, lists as JSON, what doesn't exist as nothing: the same bytes for the
+        same records. Raises UserError for a file that can't be written.
+        """
+        meanings = [(table, column, text) for table, own in COLUMNS.items() for column, text in own.items()]
+        tables = {name: getattr(self, name) for name in COLUMNS}
+        tables["columns"] = pd.DataFrame(meanings, columns=["table", "column", "meaning"])
+        for name, table in tables.items():
+            lists = [column for column, text in COLUMNS.get(name, {}).items() if text.endswith("(JSON)")]
+            as_text = table.assign(**{column: table[column].map(json.dumps) for column in lists})
+            write_atomically(folder / f"{name}.csv", as_text.to_csv(index=False).encode())
 
 
 def regime_names(cells: pd.DataFrame) -> dict[str, str]:

@@ -30,7 +30,7 @@ _ABOUT = (
 def section(material: Material) -> list[blocks.Block]:
     """The figure and the table of each regime that has a sweep."""
     launches, records = material.launches, material.results.records
-    found = table(launches, material.cells, records, material.results.plan)
+    found = table(material.configurations, launches, records)
     if found.empty:
         return []
     # One style for each strategy with its options, whatever its hosts, and for each base.
@@ -79,17 +79,17 @@ def _table(rows: pd.DataFrame) -> blocks.Block:
     lines = [
         [
             *[row["own"], str(row["hosts"]), blocks.world(row["workers"], row["oversubscribed"])],
-            *[_in_words(row), str(row["rounds"])],
+            *[_in_words(row), str(row["ratio_n"])],
             f"{blocks.bandwidth(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
             f"{blocks.bandwidth(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
-            blocks.interval(row["low"], row["high"]),
+            blocks.interval(row["ratio_low"], row["ratio_high"]),
         ]
         for row in paying(rows).to_dict("records")
     ]
     columns = ["strategy", "hosts", "workers", "pays from", "rounds\n(n)", "ratio over the\nslowest link"]
     columns += ["ratio over the\nfastest link", "95 %\ninterval"]
     notes = ["Ratio: how many times one host's samples per second, the median over rounds that have both."]
-    notes += blocks.few_note(rows["rounds"], "rounds") + blocks.oversubscribed_note(rows["oversubscribed"])
+    notes += blocks.few_note(rows["ratio_n"], "rounds") + blocks.oversubscribed_note(rows["oversubscribed"])
     if not rows["is_chosen"].all():
         notes.append("The fastest link is as fast as it goes: its bandwidth is what calibration found.")
     return blocks.table(columns, lines, notes, left=(0, 3))
@@ -98,7 +98,7 @@ def _table(rows: pd.DataFrame) -> blocks.Block:
 def _in_words(row: Mapping[str, object]) -> str:
     if math.isnan(row["ratio"]):
         return "its base wasn't measured"
-    if row["rounds"] < FEWEST_LAUNCHES:
+    if row["ratio_n"] < FEWEST_LAUNCHES:
         return "too few rounds"
     if math.isnan(row["pays_from"]):
         return f"not up to {blocks.bandwidth(row['bandwidth_bits_per_second'])}"

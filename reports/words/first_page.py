@@ -1,10 +1,10 @@
 """The first page: which strategy to take and what limits it, how sure that is, and what to do next."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import pandas as pd
 
+from common.observations.answers import in_front
 from common.records import calibration, manifest
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
@@ -13,8 +13,8 @@ from reports.charts import style
 from reports.tables import summaries
 from reports.tables.disturbances import disturbed_rounds
 from reports.tables.material import Material
-from reports.tables.ranking import fastest_of, main_family, open_pairs
-from reports.tables.standings import MOST_ROWS, Standing, of_regime
+from reports.tables.ranking import as_pairs, main_family, open_pairs
+from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import certificate, endings, ranking, standings
 from reports.words.cautions import cautions
 from reports.words.speed import batch_in_words
@@ -28,7 +28,7 @@ def section(material: Material) -> list[blocks.Block]:
     They are those of the first regime; of the others the fastest strategies have a row each.
     """
     regimes = material.regimes
-    rows = of_regime(material, regimes[0]) if regimes else []
+    rows = of_regime(material, regimes[0]) if regimes else None
     certainty, commands = _certainty(material), _commands(material, rows)
     ending = [blocks.answers([("How sure", certainty), *([("What next", commands)] if commands else [])])]
     if not regimes:
@@ -42,7 +42,7 @@ def section(material: Material) -> list[blocks.Block]:
         blocks.headline(standings.headline(rows)),
         blocks.text(
             f"Preset {cell['preset']}, {cell['scaling']} scaling, {batch_in_words(shown)}, "
-            f"{blocks.workers(rows[0].workers)}."
+            f"{blocks.workers(rows['workers'].iloc[0])}."
         ),
         standings.table(rows),
         *standings.others({names[regime]: of_regime(material, regime) for regime in others}),
@@ -75,7 +75,7 @@ def _certainty(material: Material) -> list[str]:
     ]
 
 
-def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
+def _commands(material: Material, rows: pd.DataFrame | None) -> list[str]:
     commands, command = [], material.results.origin.command
     unmade = int(material.endings["ending"].isin(["failed", "not run"]).sum())
     if unmade and command:
@@ -85,7 +85,7 @@ def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
     pairs = comparisons[comparisons["regime"] == material.regimes[0]] if material.regimes else comparisons
     if len(pairs):
         family = main_family(pairs)
-        unknown = open_pairs(family, fastest_of(family)) if len(family) else family
+        unknown = open_pairs(family, in_front(as_pairs(family))) if len(family) else family
         again = "nox -s compare -- --repetitions"
         if family.empty:
             commands.append(f"{again} {FEWEST_LAUNCHES}: so many rounds can be tested.")
@@ -95,8 +95,8 @@ def _commands(material: Material, rows: Sequence[Standing]) -> list[str]:
     is_tested = (comparisons["n"] >= FEWEST_LAUNCHES).any()
     if is_tested and not (material.results.folder / calibration.FILE).exists():
         commands.append("nox -s calibrate tells whether these tests keep their promises on this machine.")
-    if rows:
-        commands.append(f"nox -s {rows[0].bare_strategy}: trains with it; -- --help lists its options.")
+    if rows is not None:
+        commands.append(f"nox -s {rows['bare_strategy'].iloc[0]}: trains with it; -- --help lists its options.")
     return commands[:2]
 
 

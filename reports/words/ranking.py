@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
+from common.observations import answers
 from common.records.certificate import ALL_REASONS, ASYNCHRONOUS, OTHER_MATHS, REASONS
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER, smallest_difference
@@ -20,11 +21,10 @@ from reports.tables.ranking import (
     OVERSUBSCRIBED,
     TOO_FEW_ROUNDS,
     Ranking,
+    as_pairs,
     families_of,
-    fastest_of,
     main_family,
     of_regime,
-    rates_by_strategy,
     tested,
 )
 
@@ -146,7 +146,8 @@ def _table(family: pd.DataFrame, margin: float) -> Block:
     judged = tested(family)
     shown, notes = judged, []
     if len(judged) > _MOST_ROWS:
-        leader, neighbours = fastest_of(judged), {frozenset(pair) for pair in pairwise(rates_by_strategy(judged))}
+        named = as_pairs(judged)
+        leader, neighbours = answers.in_front(named), {*map(frozenset, pairwise(answers.by_median(named)))}
         pairs = zip(judged["strategy"], judged["other"], strict=True)
         kept = [leader in pair or frozenset(pair) in neighbours for pair in pairs]
         shown, hidden = judged[kept], judged[[not each for each in kept]]

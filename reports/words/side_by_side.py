@@ -4,9 +4,12 @@ import pandas as pd
 
 from common.records.training import Record
 from reports import blocks
-from reports.tables import side_by_side, summaries
+from reports.tables import summaries
 from reports.tables.material import Material
 from reports.words import machine
+
+_SAME = ["preset", "scaling", "task", "virtual", "strategy", "workers", "global_batch"]
+"""What cells of both folders have in common: all of a regime but the machine, and whose cell it is."""
 
 
 def section(material: Material) -> list[blocks.Block]:
@@ -14,17 +17,20 @@ def section(material: Material) -> list[blocks.Block]:
     here, there = material.results, material.against
     if there is None:
         return []
-    others = summaries.cells(summaries.launches(there.records))
-    rows = side_by_side.table(material.cells, others)
+    sides = [material.cells, summaries.cells(summaries.launches(there.records))]
+    sides = [cells[cells["exchange"]] for cells in sides]
+    # Each is on one machine, whichever.
+    once = [cells.drop_duplicates(_SAME, keep=False) for cells in sides]
+    rows = once[0].merge(once[1], on=_SAME, suffixes=("", "_there"))
     explanation = (
         f"Here is {here.folder}, there is {there.folder}. These numbers are unpaired and only describe: nothing is "
         "tested, and a difference may be the machine's, the day's, the versions' or the code's. Pairs of launches of "
         "the same rounds tell what two versions of the code differ by: nox -s compare -- --against-commit REV."
     )
     parts = [blocks.heading(f"Beside {there.folder}"), blocks.text(explanation)]
-    sides = [_facts([*each.records.values()]) for each in (here, there)]
-    both = {name: [side.get(name, blocks.DASH) for side in sides] for name in sides[0] | sides[1]}
-    differences = [[name, *facts] for name, facts in both.items() if facts[0] != facts[1]]
+    facts = [_facts([*each.records.values()]) for each in (here, there)]
+    both = {name: [side.get(name, blocks.DASH) for side in facts] for name in facts[0] | facts[1]}
+    differences = [[name, *own] for name, own in both.items() if own[0] != own[1]]
     if differences:
         columns = ["what differs", "here", "there"]
         parts.append(blocks.table(columns, differences, [], left=(0, 1, 2), wide={1: 1, 2: 1}))
@@ -37,8 +43,8 @@ def section(material: Material) -> list[blocks.Block]:
         parts.append(blocks.text("No strategy was measured at the same task with as many workers in both."))
     parts += [
         blocks.text(f"Left out, {side}: what was measured on several machines.")
-        for side, cells in (("here", material.cells), ("there", others))
-        if side_by_side.on_several_machines(cells)
+        for side, cells in zip(("here", "there"), sides, strict=True)
+        if cells.duplicated(_SAME).any()
     ]
     return parts
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from common.records.training import Record
 from reports.blocks import Block, Draw
 from reports.charts import style
-from reports.tables import summaries
 from reports.tables.bandwidths import table as bandwidths_table
 from reports.words import bandwidths
-from tests.reports.records import AMBER, named
+from tests.reports.materials import material_of
+from tests.reports.records import AMBER
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -36,7 +36,6 @@ def height_of(svg: str) -> float:
 
 def drawing_of_sweep(*records: Record) -> Callable[[], bytes]:
     """The function that draws the sweep of records over virtual hosts, and of their base."""
-    stems = named(*records)
-    launches = summaries.launches(stems)
-    found = bandwidths_table(launches, summaries.cells(launches), stems, None)
-    return bandwidths.drawing(found, launches, looks_of([*{*found["own"], *found["base"].dropna()}]))
+    material = material_of(*records)
+    found = bandwidths_table(material.configurations, material.launches, material.results.records)
+    return bandwidths.drawing(found, material.launches, looks_of([*{*found["own"], *found["base"].dropna()}]))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from common.observations.launches import observed
 from reports.tables.ranking import Ranking, rank
 
 DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5, 0.9, 1.6, 1.2, 0.7)
@@ -27,6 +28,7 @@ def launches(milliseconds: Mapping[str, float | Sequence[float]], workers: int =
             rows.append(known | {"samples_per_second": 64_000 * workers / time, "global_batch": 64 * workers})
     known = {"regime": "weak", "workers": workers, "exchange": True, "oversubscribed": False}
     known |= {"hosts": 1, "placement": "", "bandwidth_bits_per_second": math.nan}
+    known |= {"input_seconds": math.nan, "rank_spread": math.nan}
     return pd.DataFrame(rows).assign(**known | {"synchronous": True, "same_maths": True} | facts)
 
 
@@ -39,7 +41,16 @@ CERTIFIED = defaultdict(str)
 
 def judged(launch_table: pd.DataFrame, margin: float = 0.05) -> Ranking:
     """The tests of these launches, each of whom is certified."""
-    return rank(launch_table, planned(launch_table), margin, CERTIFIED)
+    return ranked(launch_table, planned(launch_table), CERTIFIED, margin)
+
+
+def ranked(
+    launch_table: pd.DataFrame,
+    plan: pd.DataFrame | None,
+    certificate: Mapping[tuple[str, int], str],
+    margin: float = 0.05,
+) -> Ranking:
+    return rank(launch_table, observed(launch_table, plan), margin, certificate)
 
 
 def pairs_of(found: Ranking) -> list[tuple[str, str]]:

@@ -263,6 +263,13 @@ def varied(
     return make_record(name, workers, milliseconds, options=MadeUpOptions(**options))
 
 
+def clocked(name: str, steps: int, window_steps: int, **changes: object) -> Record:
+    """A launch of two workers with 64 rows in a step and windows of that length; it has the losses of fewer steps."""
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, steps=steps, window_steps=window_steps)
+    task = dataclasses.replace(task, **changes)
+    return changed(make_record(name, 2, task=dataclasses.replace(task, steps=60), examples_per_step=64), task=task)
+
+
 def unfinished(status: str, reason: str, name: str = "amber_ring", workers: int = 2) -> Record:
     """A record of a launch that measured nothing, as the comparison writes it."""
     return make_record(

@@ -1,15 +1,12 @@
 """Launches whose steps take so many milliseconds, for the tests of what a step consists of."""
 
 import dataclasses
-from collections.abc import Mapping
 
 import pandas as pd
 from msgspec import structs
 
 from common.contract.task import PRESETS
 from common.records.training import Record
-from reports.tables import summaries
-from reports.tables.decomposition import Step, decompose
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named
 
@@ -72,12 +69,3 @@ def rounds(
         records.append(launch(factor * step, name, workers, batch=batch))
         records += [launch(factor * alone, name, workers, exchange=False)] if alone else []
     return records
-
-
-def cells_and_steps(
-    records: Mapping[str, Record], plan: pd.DataFrame | None = None
-) -> tuple[pd.DataFrame, dict[tuple[str, str, int], Step]]:
-    """The cells of these records, and their steps round by round."""
-    launches = summaries.launches(records)
-    cells = summaries.cells(launches)
-    return cells, decompose(cells, launches, plan)

@@ -7,11 +7,9 @@ import pytest
 from reports import blocks
 
 
-def test_times_are_written_in_milliseconds_and_bytes_in_megabytes_with_a_dash_for_none():
+def test_times_are_written_in_milliseconds_with_a_dash_for_none():
     assert blocks.milliseconds(0.00206) == "2.06"
     assert blocks.milliseconds(math.nan) == blocks.DASH
-    assert blocks.megabytes(1_234_000) == "1.23"
-    assert blocks.megabytes(math.nan) == blocks.DASH
 
 
 def test_an_interval_has_both_its_ends_or_a_dash():

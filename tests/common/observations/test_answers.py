@@ -1,11 +1,29 @@
 """common/observations/answers.py: numbers that were worked out by hand from made-up observations."""
 
 import math
+import statistics
 
+import pandas as pd
 import pytest
 
-from common.observations.answers import beside_base, everyone, exponents, leaders, lines, medians, pays_from, shares
-from common.observations.table import Observation, tables
+from common.observations.answers import (
+    beside,
+    beside_base,
+    by_median,
+    everyone,
+    exponents,
+    in_columns,
+    in_front,
+    leaders,
+    lines,
+    medians,
+    of_rounds,
+    pays_from,
+    shares,
+    sides,
+)
+from common.observations.table import PLACE, Observation, tables
+from common.statistics.paired import judge
 
 TIMES = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0]
 
@@ -65,6 +83,42 @@ def test_shares_are_means_over_launches_so_that_they_add_up():
     rows = [observed({"rows": own}, part=part, measure="share") for part, own in parts.items()]
     found = shares(table(*rows, observed({"rows": [1.0, 1.0]})))
     assert dict(zip(found["part"], found["share"], strict=True)) == pytest.approx({"scatter": 0.3, "product": 0.7})
+
+
+def test_medians_stand_in_columns_and_a_measure_that_a_series_lacks_has_none():
+    many = observed({"fast": [5.0, 1.0, 3.0, 2.0, 6.0, 4.0]}, measure="ratio")
+    found = in_columns(medians(table(many, observed({"slow": [2.0]}, measure="rows"))), ["ratio", "rows", "else"])
+    fast, slow = found.loc[[("", "", 64.0, "fast"), ("", "", 64.0, "slow")]].to_dict("records")
+    assert [fast[f"ratio{each}"] for each in ("", "_low", "_high", "_n")] == [3.5, 1.0, 6.0, 6]
+    assert [slow["rows"], slow["rows_n"], slow["ratio_n"], slow["else_n"]] == [2.0, 1, 0, 0]
+    assert all(math.isnan(slow[name]) for name in ("rows_low", "ratio", "ratio_low", "ratio_high", "else"))
+    assert [*in_columns(medians(table()), ["rows"])] == ["rows", "rows_low", "rows_high", "rows_n"]
+
+
+def test_values_of_rounds_are_observations_but_for_what_does_not_exist():
+    rounds = [("", "", 2, "fast", number) for number in (1, 2)]
+    index = pd.MultiIndex.from_tuples(rounds, names=[*PLACE, "series", "round"])
+    found = of_rounds({"ratio": pd.Series([1.5, math.nan], index), "rows": pd.Series([3.0, 5.0], index)})
+    expected = [["ratio", 1, 1.5], ["rows", 1, 3.0], ["rows", 2, 5.0]]
+    assert found[["measure", "round", "value"]].to_numpy().tolist() == expected
+    assert medians(found)["median"].tolist() == [1.5, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("n", "low", "high", "said"),
+    [
+        (6, 0.5, 0.9, "slower"),
+        (6, 1.1, 1.5, "faster"),
+        (6, 0.9, 1.1, "can't tell"),
+        (6, 0.9, 1.0, "can't tell"),
+        (6, 1.0, 1.1, "can't tell"),
+        (5, math.nan, math.nan, "too few rounds"),
+        (0, math.nan, math.nan, "no shared round"),
+    ],
+)
+def test_an_interval_lies_on_one_side_of_the_middle_or_cannot_tell(n, low, high, said):
+    found = pd.DataFrame([{"ratio": 1.0, "ratio_low": low, "ratio_high": high, "ratio_n": n}])
+    assert [*sides(found, "ratio", 1, "slower", "faster")] == [said]
 
 
 # Beside a base
@@ -158,6 +212,25 @@ def test_nobody_is_compared_alone_or_with_more_threads_than_cores():
     assert everyone(table(observed({"fast": TIMES}), observed({"slow": TIMES}, oversubscribed=True))).empty
 
 
+def test_a_pair_has_both_medians_the_log_ratios_of_its_rounds_and_how_many_would_do():
+    slow = [each * (1.02 + 0.002 * (place % 3)) for place, each in enumerate(TIMES)]
+    [found] = everyone(table(observed({"slow": slow, "fast": TIMES})), margin=0.02).to_dict("records")
+    assert found["first_median"] == pytest.approx(1.0)
+    assert found["second_median"] == pytest.approx(statistics.median(slow))
+    assert found["rounds"] == [1, 2, 3, 4, 5, 6]
+    assert found["logs"] == pytest.approx([math.log(own / each) for own, each in zip(slow, TIMES, strict=True)])
+    needed = judge([found["logs"]], 0.02)[0].needed
+    assert (found["fewest"], found["most"]) == (needed.fewest, needed.most)
+    [few] = everyone(table(observed({"slow": slow[:5], "fast": TIMES[:5]}))).to_dict("records")
+    assert math.isnan(few["fewest"])
+
+
+def test_two_launches_of_a_round_count_by_their_median():
+    twice = [*observed({"slow": [2.0]}), *observed({"slow": [4.0]})]
+    [found] = everyone(table(observed({"fast": [1.0]}), twice)).to_dict("records")
+    assert (found["n"], found["ratio"]) == (1, pytest.approx(3.0))
+
+
 # Who is in front
 
 
@@ -190,6 +263,27 @@ def test_a_series_that_another_one_beats_in_their_rounds_is_not_called_the_faste
                 for n, time in enumerate(TIMES)
             ]
     assert leading(rows)[1] == "can't tell"
+
+
+def test_in_front_is_the_shortest_median_of_those_that_nobody_beats():
+    early, late = [1.1, 1.11, 1.12, 1.1, 1.11, 1.12], [1.0, 1.01, 1.02, 1.0, 1.01, 1.02, *[5.0] * 7]
+    pairs = everyone(table(observed({"early": early, "late": late})))
+    assert (by_median(pairs), in_front(pairs)) == (["early", "late"], "late")
+    noisy = [each * (3 if place % 2 else 1) for place, each in enumerate(TIMES)]
+    pairs = everyone(table(observed({"noisy": noisy, "fast": TIMES, "slow": [9 * each for each in TIMES]})))
+    assert in_front(pairs) == "fast"
+
+
+def test_every_other_series_stands_beside_the_leader_with_how_many_times_as_long_it_takes():
+    times = {"fast": TIMES, "near": [1.001 * each for each in TIMES], "slow": [2 * each for each in TIMES]}
+    pairs = everyone(table(observed(times)))
+    found = beside(pairs, "near").set_index("series")
+    assert found["verdict"].to_dict() == {"fast": "equivalent", "slow": "slower"}
+    assert found["ratio"].to_dict() == pytest.approx({"fast": 1 / 1.001, "slow": 2 / 1.001})
+    assert (found["low"] <= found["ratio"]).all()
+    assert (found["ratio"] <= found["high"]).all()
+    # One that beats it isn't slower.
+    assert beside(pairs, "slow")["verdict"].tolist() == ["can't tell", "can't tell"]
 
 
 def test_fewer_than_six_shared_rounds_rank_nobody():

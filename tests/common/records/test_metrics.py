@@ -62,10 +62,8 @@ def test_a_record_without_windows_has_no_throughput(make_record):
         metrics.throughput(make_record(status="failed"))
 
 
-def test_speed_up_and_efficiency_of_a_known_case():
+def test_speed_up_of_a_known_case():
     assert metrics.speed_up(300.0, 100.0) == 3.0
-    assert metrics.efficiency(300.0, 100.0, 4) == 0.75
-    assert metrics.efficiency(100.0, 100.0, 1) == 1.0
 
 
 def test_workers_pay_from_the_rows_on_at_which_they_are_as_fast_as_the_base():

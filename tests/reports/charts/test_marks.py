@@ -12,14 +12,12 @@ import pytest
 
 from reports import blocks
 from reports.charts import deviation, speed, steps, style, sweep
-from reports.tables import certificate, decomposition, summaries
-from reports.tables.bandwidths import table as bandwidths_table
+from reports.tables import certificate, summaries
 from reports.tables.results import Results
-from reports.words import bandwidths
 from tests.reports.charts.read_marks import Expected, missing, read
-from tests.reports.drawings import looks_of
+from tests.reports.drawings import drawing_of_sweep, looks_of
+from tests.reports.materials import material_of
 from tests.reports.records import SMOOTH, make_record, named, over_hosts, varied
-from tests.reports.steps import cells_and_steps
 
 Rows = dict[str, pd.DataFrame]
 """What a figure is drawn from, by names of its own."""
@@ -150,7 +148,7 @@ def of_parts() -> Figure:
     for workers in (1, 2):
         records += [make_record("amber_ring", workers, (4.0 + place / 10,) * 3) for place in range(6)]
     records += [varied("amber_ring", 2, (1.5 + place / 30,) * 3, exchange=False) for place in range(6)]
-    table = decomposition.parts(*cells_and_steps(named(*records))).assign(products_seconds=0.9e-3)
+    table = material_of(*records).parts.assign(products_seconds=0.9e-3)
 
     def expected(rows: Rows) -> list[Expected]:
         marks = []
@@ -186,20 +184,17 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
 
 
 @cache
-def drawing_of_sweep() -> partial:
+def sweep_of_two_worlds() -> partial:
     records = [over_hosts("amber_single", 1, 1, (4.0,) * 3)]
     for hosts in (2, 4):
         for place, megabits in enumerate((10.0, 100.0, 1000.0), start=1):
             times = [(20 / place + hosts + number / 5,) * 3 for number in range(6)]
             records += [over_hosts(workers=hosts, hosts=hosts, milliseconds=time, megabits=megabits) for time in times]
-    stems = named(*records)
-    launches = summaries.launches(stems)
-    found = bandwidths_table(launches, summaries.cells(launches), stems, None)
-    return bandwidths.drawing(found, launches, looks_of(["amber_ring", "amber_single"]))
+    return drawing_of_sweep(*records)
 
 
 def of_sweep(width: float) -> Figure:
-    cells, points, looks = drawing_of_sweep().args
+    cells, points, looks = sweep_of_two_worlds().args
 
     def expected(rows: Rows) -> list[Expected]:
         marks = []

@@ -8,14 +8,13 @@ import pytest
 
 from common.records.training import Record
 from reports.charts import steps, style
-from reports.tables import decomposition
 from tests.reports.drawings import height_of, words
-from tests.reports.records import make_record, named, varied
-from tests.reports.steps import cells_and_steps
+from tests.reports.materials import material_of
+from tests.reports.records import make_record, varied
 
 
 def parts(*records: Record) -> pd.DataFrame:
-    return decomposition.parts(*cells_and_steps(named(*records))).assign(products_seconds=math.nan)
+    return material_of(*records).parts.assign(products_seconds=math.nan)
 
 
 @cache

@@ -10,7 +10,6 @@ from common.contract.task import PRESETS
 from common.declarations.strategy import ring_all_reduce
 from common.records.training import Record
 from reports.blocks import Block
-from reports.tables import summaries
 from reports.tables.bandwidths import paying as bandwidths_paying
 from reports.tables.bandwidths import ring_bound
 from reports.tables.bandwidths import table as bandwidths_table
@@ -36,9 +35,8 @@ def alone(milliseconds: float = 4.0, n: int = 6) -> list[Record]:
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    stems = named(*records)
-    launches = summaries.launches(stems)
-    return bandwidths_table(launches, summaries.cells(launches), stems, plan)
+    material = material_of(*records, plan=plan)
+    return bandwidths_table(material.configurations, material.launches, material.results.records)
 
 
 def shown(*records: Record) -> list[dict[str, str]]:
@@ -75,8 +73,8 @@ def test_rounds_are_those_of_the_plan():
     records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *alone()]
     plan = pd.DataFrame([{"launch": name, "repetition": int(name[-2:]) % 6} for name in named(*records)])
     three, bases = plan[plan["repetition"] < 3], plan[plan["launch"].str.startswith("amber_single")]
-    assert {*table(*records, plan=three)["rounds"]} == {3}
-    assert {*table(*records, plan=bases)["rounds"]} == {0}
+    assert {*table(*records, plan=three)["ratio_n"]} == {3}
+    assert {*table(*records, plan=bases)["ratio_n"]} == {0}
 
 
 def test_a_step_of_asynchronous_workers_is_one_workers_beside_the_base():
@@ -110,7 +108,7 @@ def test_a_row_has_its_bound_and_one_host_alone_for_the_rows_of_one_worker():
     assert found["bound_seconds"][1e8] == pytest.approx(gradient_bytes * 8 / 1e8 * 1514 / 1448)
     # Twice the rows: of equal times, twice the rate, in each of six rounds.
     assert found["ratio"][1e9] == pytest.approx(2 * 4 / 4)
-    assert (found["low"][1e9], found["high"][1e9], found["rounds"][1e9]) == (pytest.approx(2), pytest.approx(2), 6)
+    assert found.loc[1e9, ["ratio_low", "ratio_high", "ratio_n"]].tolist() == pytest.approx([2, 2, 6])
 
 
 def test_a_bandwidth_that_nobody_chose_is_what_calibration_found_on_the_wire():
@@ -144,7 +142,7 @@ def test_a_ratio_whose_interval_reaches_one_does_not_pay():
     near = [over_hosts(milliseconds=(time,) * 3, megabits=1000.0) for time in times]
     found = table(*rounds({10.0: 90.0, 100.0: 20.0}), *near, *alone())
     [row] = bandwidths_paying(found).to_dict("records")
-    assert row["low"] < 1 < row["high"]
+    assert row["ratio_low"] < 1 < row["ratio_high"]
     assert math.isnan(row["pays_from"])
 
 

@@ -1,7 +1,7 @@
 """What a step takes beyond the ideal one, against parts worked out by hand."""
 
 import math
-from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -9,14 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.records.training import Record
-from reports.tables import decomposition, exchanges, summaries
+from reports.tables import decomposition
+from reports.tables.material import Material
+from reports.tables.results import Results
+from tests.reports.materials import material_of
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
-from tests.reports.replays import replay
-from tests.reports.steps import alone, base, cells_and_steps, launch, plan_of
+from tests.reports.replays import replay, replayed
+from tests.reports.steps import alone, base, launch, plan_of
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    return decomposition.parts(*cells_and_steps(named(*records), plan))
+    return material_of(*records, plan=plan).parts
 
 
 def parts(found: pd.DataFrame, strategy: str = "amber_ring", workers: int = 2) -> dict[str, object]:
@@ -152,8 +155,8 @@ def test_in_one_round_the_parts_leave_no_rest(of_base, step, computing, factor, 
     assert found["seconds"].sum() == pytest.approx((step - of_base) / 1000, abs=1e-12)
 
 
-def split_of(records: Mapping[str, Record], plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    return decomposition.split(*cells_and_steps(records, plan))
+def split_of(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
+    return material_of(*records, plan=plan).exposed
 
 
 def silent(milliseconds: float) -> Record:
@@ -162,7 +165,7 @@ def silent(milliseconds: float) -> Record:
 
 def test_exposed_communication_is_the_step_less_the_step_without_exchange():
     counted = {"wire_bytes_per_step": 200_000.0, "formula_bytes_per_step": 150_000.0}
-    [row] = split_of(named(make_record("amber_ring", 2, (5.0, 5.0), **counted), silent(3.0))).to_dict("records")
+    [row] = split_of(make_record("amber_ring", 2, (5.0, 5.0), **counted), silent(3.0)).to_dict("records")
     assert row["step_seconds"] == pytest.approx(0.005)
     assert row["compute_seconds"] == pytest.approx(0.003)
     assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx(0.002), 1)
@@ -175,38 +178,34 @@ def test_exposed_communication_is_the_median_over_pairs_of_the_same_round_with_i
     # Rounds are of very different speeds; in each a step takes 2 to 7 ms longer than without exchange.
     computing = [1.0, 100.0, 3.0, 200.0, 5.0, 300.0][:n]
     records = [make_record("amber_ring", 2, (each + extra,) * 2) for extra, each in enumerate(computing, start=2)]
-    [row] = split_of(named(*records, *map(silent, computing))).to_dict("records")
+    [row] = split_of(*records, *map(silent, computing)).to_dict("records")
     assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx({5: 0.004, 6: 0.0045}[n]), n)
     assert (row["exposed_low"], row["exposed_high"]) == pytest.approx(interval, nan_ok=True)
 
 
 def test_with_a_plan_a_launch_without_exchange_is_paired_with_that_of_its_round():
-    records = named(*(make_record("amber_ring", 2, (5.0 + index,) * 2) for index in range(3)), silent(3.0), silent(4.0))
-    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 2, 3, 3, 4]})
-    [row] = split_of(records, plan).to_dict("records")
+    records = [make_record("amber_ring", 2, (5.0 + index,) * 2) for index in range(3)]
+    records += [silent(3.0), silent(4.0)]
+    [row] = split_of(*records, plan=plan_of(records, [1, 2, 3, 3, 4])).to_dict("records")
     assert (row["exposed_seconds"], row["exposed_n"], row["step_n"], row["compute_n"]) == (
         pytest.approx(0.004),
         1,
         3,
         2,
     )
-    [row] = split_of(records, plan.assign(repetition=[1, 2, 3, 4, 5])).to_dict("records")
+    [row] = split_of(*records, plan=plan_of(records, [1, 2, 3, 4, 5])).to_dict("records")
     assert (row["exposed_n"], row["compute_seconds"]) == (0, pytest.approx(0.0035))
     assert math.isnan(row["exposed_seconds"])
-    [row] = split_of(named(make_record("amber_ring", 2, wire_bytes_per_step=5.0))).to_dict("records")
+    [row] = split_of(make_record("amber_ring", 2, wire_bytes_per_step=5.0)).to_dict("records")
     assert math.isnan(row["compute_seconds"])
 
 
 def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
     counted = make_record("cobalt_replicas", 2, (6.0, 6.0), wire_bytes_per_step=5.0)
-    records = named(
-        make_record("amber_ring", 2, (5.0, 5.0)),
-        *(silent(3.0) for _ in range(2)),
-        *[make_record("amber_ring", 4, (9.0, 9.0)), make_record("amber_sharded", 2, (7.0, 7.0)), counted],
-        *[make_record("amber_ring", 1), varied("amber_ring", 1, exchange=False)],
-        launch(2.0, "cobalt_replicas", batch=16),
-    )
-    split = split_of(records).set_index("bare_strategy")
+    records = [make_record("amber_ring", 2, (5.0, 5.0)), silent(3.0), silent(3.0)]
+    records += [make_record("amber_ring", 4, (9.0, 9.0)), make_record("amber_sharded", 2, (7.0, 7.0)), counted]
+    records += [make_record("amber_ring", 1), varied("amber_ring", 1, exchange=False)]
+    split = split_of(*records, launch(2.0, "cobalt_replicas", batch=16)).set_index("bare_strategy")
     times = ["workers", "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "exposed_n"]
     nan = float("nan")
     assert [pytest.approx(row, nan_ok=True) for row in split[[*times, "wire_bytes"]].to_dict("records")] == [
@@ -219,27 +218,22 @@ def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_ex
 
 
 def test_a_cell_without_exchange_counts_for_its_own_regime_alone():
-    records = named(launch(2.0, batch=16), alone(2.0, batch=16))
-    split = split_of(records | {"a": make_record("amber_ring", 2)})
+    split = split_of(launch(2.0, batch=16), alone(2.0, batch=16), make_record("amber_ring", 2))
     assert split["regime"].str.contains("--batch 16").tolist() == [True]
 
 
 def test_every_table_has_the_same_exposed_communication_also_of_a_round_with_two_launches():
-    steps = [make_record("amber_ring", 2, (each,) * 2) for each in (5.0, 6.0, 7.0)]
-    silent = varied("amber_ring", 2, (3.0,) * 2, exchange=False)
-    records = named(make_record("amber_single", 1, (2.0, 2.0)), *steps, silent)
-    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 1, 1, 2, 1]})
-    cells, found = cells_and_steps(records, plan)
-    exposed = {key.strategy: step.exposed.to_dict() for key, step in found.items() if len(step.exposed)}
-    assert exposed == {"amber_ring": {1: pytest.approx(0.0025)}}
-    split, parts = decomposition.split(cells, found), decomposition.parts(cells, found)
-    replays = exchanges.table(summaries.launches(records), {"replay": replay(1.2)}, found)
-    exchange = parts[parts["part"] == decomposition.EXCHANGE]
-    tables = [[*split["exposed_seconds"]], [*replays["exposed_seconds"]], [*exchange["seconds"]]]
+    records = [make_record("amber_ring", 2, (each,) * 2) for each in (5.0, 6.0, 7.0)]
+    records += [make_record("amber_single", 1, (2.0, 2.0)), silent(3.0)]
+    stems = named(*records)
+    replays = {"replay": replay(1.2, replayed=replayed(next(iter(stems))))}
+    results = Results(Path(), stems, plan_of(records, [1, 1, 2, 1, 1]), replays=replays)
+    found = Material(results)
+    exchange = found.parts[found.parts["part"] == decomposition.EXCHANGE]
+    tables = [[*found.exposed["exposed_seconds"]], [*found.exchanges["exposed_seconds"]], [*exchange["seconds"]]]
     assert tables == [[pytest.approx(0.0025)]] * 3
-    assert [[*split["exposed_n"]], [*replays["exposed_seconds_n"]], [*exchange["n"]]] == [[1]] * 3
-    _, apart = cells_and_steps(records, plan.assign(repetition=range(5)))
-    assert all(step.exposed.empty for step in apart.values())
+    assert [[*found.exposed["exposed_n"]], [*found.exchanges["exposed_seconds_n"]], [*exchange["n"]]] == [[1]] * 3
+    assert split_of(*records, plan=plan_of(records, [*range(5)]))["exposed_n"].tolist() == [0]
 
 
 def test_launches_of_another_configuration_in_the_same_round_take_no_part():
@@ -254,8 +248,8 @@ def test_launches_of_another_configuration_in_the_same_round_take_no_part():
     ]
     records = [base(2.0), launch(4.0), *theirs, alone(2.0)]
     for one_plan in (plan_of(records, [1] * len(records)), None):
-        cells, steps = cells_and_steps(named(*records), one_plan)
-        found, split = decomposition.parts(cells, steps), decomposition.split(cells, steps)
+        material = material_of(*records, plan=one_plan)
+        found, split = material.parts, material.exposed
         ours = found[found["measured_seconds"] == 0.004]
         assert parts(ours) == {"computing": 0.0, "slowest rank": 0.0, "exchange": 2.0, "the rest": 0.0}
         pairs = sorted(zip(split["step_seconds"], split["exposed_seconds"], strict=True))

@@ -1,6 +1,7 @@
 """The exchange of a step replayed alone, against times worked out by hand, and why others were not."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -8,12 +9,11 @@ import pytest
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.trace import STEP
 from common.records.training import Record
-from reports.tables import summaries
-from reports.tables.exchanges import table as exchanges_table
+from reports.tables.material import Material
+from reports.tables.results import Results
 from tests.changes import changed
 from tests.reports.records import make_record, over_hosts, varied
 from tests.reports.replays import replay, replayed
-from tests.reports.steps import cells_and_steps
 
 ROUNDS = 6
 SHIFTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
@@ -55,8 +55,7 @@ def traced(milliseconds: float, under_way: tuple[float, ...], rounds: int = ROUN
 def table(
     records: dict[str, Record], sent: dict[str, CollectivesRecord], plan: pd.DataFrame | None = None
 ) -> list[dict]:
-    found = exchanges_table(summaries.launches(records), sent, cells_and_steps(records, plan)[1])
-    return found.to_dict("records")
+    return Material(Results(Path(), records, plan, replays=sent)).exchanges.to_dict("records")
 
 
 def times(row: dict, name: str) -> tuple[float, float, float]:

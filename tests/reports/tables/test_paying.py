@@ -6,17 +6,15 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports.tables import paying, summaries
+from reports.tables import paying
+from tests.reports.materials import material_of
 from tests.reports.records import named, over_hosts
-from tests.reports.steps import base, cells_and_steps, launch, rounds
+from tests.reports.steps import base, launch, rounds
 
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> list:
     """The rows of the table."""
-    stems = named(*records)
-    launches = summaries.launches(stems)
-    cells, steps = cells_and_steps(stems, plan)
-    return [*paying.table(launches, cells, steps, stems).itertuples()]
+    return [*material_of(*records, plan=plan).paying.itertuples()]
 
 
 def verdicts(*records: Record) -> list[str]:

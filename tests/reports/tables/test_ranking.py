@@ -5,11 +5,7 @@ import pandas as pd
 import pytest
 
 from common.statistics import paired
-from reports.tables.ranking import rank
-from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed, planned
-
-"""How many times as long everything takes in each round."""
-"""A certificate that has no reason not to rank anybody."""
+from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed, planned, ranked
 
 
 def test_a_difference_within_rounds_is_found_although_rounds_differ_by_much_more():
@@ -49,16 +45,16 @@ def test_a_comparison_takes_the_rounds_that_have_both():
 def test_without_a_plan_launches_are_paired_by_their_places_and_with_one_its_launches_alone_count():
     table = launches({"a": 1.0, "b": 1.2}, n=8)
     late = table[(table["strategy"] == "a") | (table["round"] > 1)]
-    [alone] = rank(late, None, 0.05, CERTIFIED).comparisons.to_dict("records")
+    [alone] = ranked(late, None, CERTIFIED).comparisons.to_dict("records")
     assert (alone["n"], alone["rounds"]) == (7, [1, 2, 3, 4, 5, 6, 7])
-    [row] = rank(table, planned(late), 0.05, CERTIFIED).comparisons.to_dict("records")
+    [row] = ranked(table, planned(late), CERTIFIED).comparisons.to_dict("records")
     assert (row["n"], row["rounds"]) == (7, [2, 3, 4, 5, 6, 7, 8])
 
 
 def test_each_regime_and_number_of_workers_is_a_family_of_its_own():
     two, four = launches({"a": 1.0, "b": 1.02}), launches({"a": 1.0, "b": 1.02, "c": 2.0}, workers=4)
     strong = launches({"a": 1.0, "d": 1.02}).assign(regime="strong")
-    found = rank(pd.concat([two, four, strong]), None, 0.05, CERTIFIED).comparisons
+    found = ranked(pd.concat([two, four, strong]), None, CERTIFIED).comparisons
     assert found.groupby(["regime", "workers"]).size().to_dict() == {("strong", 2): 1, ("weak", 2): 1, ("weak", 4): 3}
     alone, among = (judged(table).comparisons["high"].iloc[0] for table in (two, four))
     assert found[found["regime"] == "weak"]["high"].iloc[[0, 1]].tolist() == pytest.approx([alone, among])
@@ -75,12 +71,12 @@ def test_launches_without_exchange_take_no_part():
 
 def test_what_the_certificate_does_not_know_is_a_mistake():
     with pytest.raises(KeyError):
-        rank(launches({"a": 1.0, "b": 1.2}), None, 0.05, {("a", 2): ""})
+        ranked(launches({"a": 1.0, "b": 1.2}), None, {("a", 2): ""})
 
 
 def test_each_placement_is_a_family_of_its_own_and_nobody_is_compared_across():
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), placed({"a": 3.0, "b": 2.0}, 2, 10), placed({"a": 1.0}, 2)])
-    found = rank(table, None, 0.05, CERTIFIED)
+    found = ranked(table, None, CERTIFIED)
     assert pairs_of(found) == [("a", "b"), ("b, 2 hosts, 10 Mbit/s", "a, 2 hosts, 10 Mbit/s")]
     assert found.comparisons["placement"].tolist() == ["", "2 hosts, 10 Mbit/s"]
     assert found.comparisons["hosts"].tolist() == [1, 2]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from msgspec import structs
 
 from common.contract.task import PRESETS
 from common.records.files import to_json
@@ -19,7 +18,17 @@ from reports.tables.results import read_results
 from reports.words import endings, speed
 from reports.words.cautions import cautions
 from tests.changes import changed
-from tests.reports.records import HOST, MadeUpOptions, make_record, named, over_hosts, unfinished, varied, write_all
+from tests.reports.records import (
+    HOST,
+    MadeUpOptions,
+    clocked,
+    make_record,
+    named,
+    over_hosts,
+    unfinished,
+    varied,
+    write_all,
+)
 
 CHECKPOINTS = {"checkpoint_steps": 10, "checkpoint": Path("w")}
 
@@ -106,56 +115,9 @@ def test_a_strategy_that_names_no_base_is_its_own():
 
 def test_without_a_base_there_is_no_speed_up():
     alone = cell(summaries.cells(summaries.launches(named(make_record("amber_ring", 2)))), "amber_ring", 2)
-    assert alone["base"] is None
+    assert pd.isna(alone["base"])
     assert math.isnan(alone["speed_up"])
     assert math.isnan(alone["own_speed_up"])
-
-
-def test_a_launch_counts_by_its_median_window_and_the_slowest_rank():
-    # Rank 1 takes 1.5 times as long in every window: 3, 6 and 9 ms, so the median window costs 6 ms.
-    record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), rank_factors=(1.0, 1.5))
-    launch = summaries.launches(named(record)).iloc[0]
-    assert launch["seconds"] == pytest.approx(0.006)
-    assert math.isnan(launch["rank_spread"])
-
-
-def test_a_launch_has_what_its_record_says():
-    record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), peak_memory_bytes=[], compared_with={"a": "b"})
-    [launch] = summaries.launches({"some": record}).to_dict("records")
-    task = "--preset digits --scaling weak --steps 60 --warmup-steps 20 --window-steps 10"
-    work = f"{task.replace('--scaling weak ', '')}; cpu on 2 cores of Some CPU"
-    assert launch.pop("compared_with") == {"a": "b"}
-    assert launch.pop("regime_of_any_batch") == "weak: --preset digits; cpu on 2 cores of Some CPU"
-    assert launch == pytest.approx(
-        {"launch": "some", "regime": f"weak: {work}", "work": work, "task": task}
-        | {"machine": "cpu on 2 cores of Some CPU"}
-        | {"strategy": "amber_ring", "bare_strategy": "amber_ring", "label": "", "family": "Amber"}
-        | {"framework": "amber", "named_base": "amber_single", "synchronous": True, "same_maths": True}
-        | {name: getattr(record, name) for name in ("formula", "formula_source", "exchange", "oversubscribed")}
-        | {"formula_bytes": record.formula_bytes_per_step, "wire_bytes": float("nan"), "peak_bytes": 0}
-        | {"preset": "digits", "scaling": "weak", "batch": 64, "global_batch": 128, "workers": 2, "cores": 2}
-        | {"seconds": 0.004, "input_seconds": float("nan"), "samples_per_second": 32_000}
-        | {"first_window_ratio": 0.4, "measured_seconds": 0.12, "first_step_seconds": 1.5}
-        | {"rank_spread": float("nan"), "options": "", "placement": "", "hosts": 1}
-        | {"virtual": False, "delay_seconds": 0.0}
-        | dict.fromkeys(("bandwidth_bits_per_second", "link_bytes_per_second", "round_trip_seconds"), float("nan")),
-        nan_ok=True,
-    )
-
-
-def test_a_gpu_is_part_of_the_regime():
-    records = named(make_record(), make_record(device="Some GPU"))
-    processor, gpu = summaries.launches(records)["regime"]
-    assert processor.endswith("; cpu on 2 cores of Some CPU")
-    assert gpu.endswith("; Some GPU on 2 cores of Some CPU")
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "ratio"), [((3.0,), None), ((3.0, 2.0), None), ((3.0, 2.0, 1.0), 2.0), ((3.0, 2.0, 9.0, 1.0), 1.5)]
-)
-def test_the_first_window_is_set_beside_the_median_of_the_later_ones(milliseconds, ratio):
-    [launch] = summaries.launches(named(make_record("amber_ring", 1, milliseconds))).to_dict("records")
-    assert launch["first_window_ratio"] == pytest.approx(ratio or float("nan"), nan_ok=True)
 
 
 def test_a_cell_waited_as_long_as_its_median_launch_and_is_oversubscribed_where_one_of_its_launches_was():
@@ -163,26 +125,6 @@ def test_a_cell_waited_as_long_as_its_median_launch_and_is_oversubscribed_where_
     for count, *expected in ((1, 1.0, False), (3, 3.0, True)):
         [row] = summaries.cells(summaries.launches(named(*launches[:count]))).to_dict("records")
         assert [row[name] for name in ("first_step_seconds", "oversubscribed")] == expected
-
-
-def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_another():
-    waiting = make_record("amber_ring", 2, rank_factors=(1.0, 1.5))
-    alone = make_record("amber_ring", 2, options=MadeUpOptions(exchange=False), rank_factors=(1.0, 1.5))
-    launches = summaries.launches(named(waiting, alone, make_record("amber_single", 1)))
-    # 1.5 over the median of 1 and 1.5.
-    assert launches["rank_spread"].tolist() == pytest.approx([math.nan, 1.2, math.nan], nan_ok=True)
-
-
-def test_ranks_are_apart_by_the_median_window_of_a_launch():
-    # 4 over the median of 2 and 4, then 9 over that of 9 and 9, then 5 over that of 5 and 3.
-    seconds = {20: (2.0, 4.0), 30: (9.0, 9.0), 40: (5.0, 3.0)}
-    windows = [
-        {"rank": rank, "step": step, "steps": 10, "seconds": both[rank]}
-        for step, both in seconds.items()
-        for rank in (0, 1)
-    ]
-    alone = make_record("amber_ring", 2, options=MadeUpOptions(exchange=False), windows=windows)
-    assert summaries.launches(named(alone))["rank_spread"].tolist() == pytest.approx([1.25])
 
 
 def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_largest():
@@ -194,49 +136,6 @@ def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_larg
     assert math.isnan(five["low_seconds"])
     assert math.isnan(five["high_seconds"])
     assert (six["low_seconds"], six["high_seconds"]) == (pytest.approx(0.0020), pytest.approx(0.0025))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"scaling": "strong"},
-        {"batch": 128},
-        {"momentum": 0.9},
-        {"threads": 2},
-        {"steps": 90},
-        {"dimensions": (64, 32, 10)},
-    ],
-)
-def test_launches_of_different_settings_are_never_pooled(change):
-    record = make_record()
-    task = dataclasses.replace(PRESETS["digits"], scaling="weak", steps=60, warmup_steps=20, window_steps=10)
-    other = make_record(task=dataclasses.replace(task, **change), losses=record.losses)
-    assert summaries.launches(named(record, other))["regime"].nunique() == 2
-
-
-def test_seeds_files_and_deadlines_do_not_divide_launches():
-    record = make_record()
-    same = dataclasses.replace(record.task, seed=9, record=Path("elsewhere.json"), deadline_seconds=60.0, workers=None)
-    launches = summaries.launches(named(record, changed(record, task=same)))
-    assert summaries.cells(launches)["n"].tolist() == [2]
-
-
-def test_replicas_on_logical_devices_stand_on_one_curve_with_one_replica():
-    records = named(
-        make_record("cobalt_replicas", 1), make_record("cobalt_replicas", 2, device="2 logical CPU devices")
-    )
-    assert summaries.launches(records)["regime"].nunique() == 1
-
-
-def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
-    record = make_record()
-    stopping = changed(record, task=dataclasses.replace(record.task, **CHECKPOINTS))
-    assert len(summaries.launches(named(record, stopping))) == 1
-
-
-def test_a_launch_whose_bytes_have_no_formula_has_none():
-    [launch] = summaries.launches(named(make_record("amber_parts", 2))).to_dict("records")
-    assert math.isnan(launch["formula_bytes"])
 
 
 def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_workers_then_most_launches():
@@ -258,13 +157,8 @@ def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_work
     ]
 
 
-def test_without_launches_every_table_has_its_columns_and_no_rows():
-    launches = summaries.launches({})
-    assert summaries.regimes(launches) == []
-    tables = {"launches": launches, "cells": summaries.cells(launches), "startups": summaries.startups({})}
-    tables |= {"accuracies": summaries.accuracies({}), "endings": summaries.endings({}, None)}
-    assert {name: [*table] for name, table in tables.items()} == {name: [*COLUMNS[name]] for name in tables}
-    assert all(table.empty for table in tables.values())
+def test_without_launches_there_is_no_regime():
+    assert summaries.regimes(summaries.launches({})) == []
 
 
 @pytest.mark.parametrize(
@@ -300,13 +194,6 @@ def test_a_strategy_without_options_exchanges_gradients():
     assert summaries.cells(launches)["n"].tolist() == [2]
 
 
-def clocked(name: str, steps: int, window_steps: int, **changes: object) -> Record:
-    task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, steps=steps, window_steps=window_steps)
-    task = dataclasses.replace(task, **changes)
-    # Its losses don't matter here, and are those of fewer steps.
-    return changed(make_record(name, 2, task=dataclasses.replace(task, steps=60), examples_per_step=64), task=task)
-
-
 @pytest.mark.parametrize("others", [(300, 25), (90, 20), (350, 100)])
 def test_asynchronous_launches_share_the_plot_of_the_others_whatever_their_windows(others):
     asynchronous = clocked("cobalt_servers", 350, 100)
@@ -315,49 +202,6 @@ def test_asynchronous_launches_share_the_plot_of_the_others_whatever_their_windo
     assert launches["regime"].nunique() == 1
     assert summaries.endings(records, None)["task"].nunique() == 1
     assert cell(summaries.cells(launches), "cobalt_servers", 2)["samples_per_second"] == pytest.approx(32_000)
-
-
-def test_asynchronous_launches_stand_beside_launches_of_the_same_length_where_there_are_some():
-    launches = summaries.launches(named(*(clocked("amber_ring", steps, 25) for steps in (300, 90))))
-    [other, same] = launches["regime"]
-    beside = [clocked("amber_ring", 300, 25), clocked("amber_ring", 90, 25), clocked("cobalt_servers", 90, 25)]
-    assert summaries.launches(named(*beside))["regime"].tolist() == [other, same, same]
-
-
-def test_asynchronous_launches_of_other_work_have_a_plot_of_their_own():
-    records = [clocked("amber_ring", 300, 25), clocked("cobalt_servers", 350, 100, batch=32)]
-    assert summaries.launches(named(*records))["task"].tolist() == [
-        "--preset digits --scaling weak",
-        "--preset digits --scaling weak --batch 32 --steps 350 --window-steps 100",
-    ]
-
-
-def test_synchronous_launches_in_other_windows_never_share_a_plot():
-    records = [clocked("amber_ring", 300, 25), clocked("cobalt_replicas", 350, 100)]
-    assert summaries.launches(named(*records))["regime"].nunique() == 2
-
-
-def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_longest():
-    # Windows of ten steps: the rank that waits longest waits 2, 4 and 9 ms in them.
-    record = make_record("amber_ring", 2, (2.0, 2.0, 2.0))
-    waits = {(0, 20): 0.001, (0, 30): 0.004, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.001, (1, 40): 0.009}
-    windows = [structs.replace(window, input_seconds=waits[window.rank, window.step]) for window in record.windows]
-    silent = make_record("cobalt_replicas", 2)
-    launches = summaries.launches(named(changed(record, windows=windows), silent))
-    assert launches["input_seconds"].tolist() == pytest.approx([0.0004, math.nan], nan_ok=True)
-
-
-def test_the_time_to_the_first_step_is_a_median_in_all_its_parts():
-    def starting(name: str, seconds: float, **changes: object) -> Record:
-        parts = {"imports": seconds - 1.0, "world": 1.0, "first_step": 0.0}
-        return make_record(name, 2, time_to_first_step_s=seconds, startup_seconds=parts, **changes)
-
-    unknown = make_record("cobalt_replicas", 2, startup_seconds=None)
-    records = [starting("amber_ring", seconds) for seconds in (3.0, 9.0, 5.0)]
-    found = summaries.startups(named(*records, unknown, starting("amber_ring", 100.0, status="failed")))
-    assert found.to_dict("records") == [
-        {"strategy": "amber_ring", "workers": 2, "whole": 5.0, "imports": 4.0, "world": 1.0, "first_step": 0.0, "n": 3}
-    ]
 
 
 def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
@@ -426,19 +270,6 @@ def test_a_launch_that_ended_is_told_by_its_record(changes, for_speed):
     assert (ended["ending"], ended["reason"], ended["log"]) == ("ok", "", "")
 
 
-def test_accuracy_shows_the_value_reached_and_the_time_to_the_target_on_real_data_only():
-    looks = [(20, 0.80, 0.4), (40, 0.91, 0.8), (60, 0.95, 1.2)]
-    entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
-    digits = make_record(accuracies=entries, final_accuracy=0.95)
-    blind = make_record("amber_single", accuracies=entries[-1:], final_accuracy=0.95)
-    generated = changed(digits, strategy="cobalt_replicas", task=dataclasses.replace(digits.task, preset="pathway"))
-    table = summaries.accuracies(named(digits, blind, generated))
-    assert sorted(table["strategy"]) == ["amber_ring", "amber_single"]
-    assert cell(table, "amber_ring", 1)["target_seconds"] == 0.8
-    assert cell(table, "amber_ring", 1)["accuracy"] == 0.95
-    assert math.isnan(cell(table, "amber_single", 1)["target_seconds"])
-
-
 def strategies(*records: Record) -> list[dict]:
     stems = named(*records)
     return summaries.strategies(summaries.launches(stems), stems).to_dict("records")
@@ -467,22 +298,6 @@ def test_the_lines_are_those_of_the_newest_record_that_has_any():
 def test_a_strategy_with_any_asynchronous_launch_is_asynchronous():
     [row] = strategies(make_record("cobalt_servers", 2, synchronous=False), varied("cobalt_servers", 1))
     assert row["synchronous"] is False
-
-
-def test_accuracies_are_those_of_all_launches_of_the_same_training():
-    def looking(reached: float, seconds: float, final: float) -> Record:
-        looks = [(20, reached, seconds), (60, final, 2 * seconds)]
-        entries = [{"step": step, "accuracy": share, "training_seconds": time} for step, share, time in looks]
-        return make_record(accuracies=entries, final_accuracy=final)
-
-    failed = changed(looking(0.99, 0.1, 0.99), status="failed")
-    looked = [looking(0.90, 0.5, 0.91), looking(0.8, 0.4, 0.95), looking(0.8, 0.4, 0.85)]
-    blind = changed(looked[0], accuracies=looked[0].accuracies[-1:], final_accuracy=0.97)
-    assert summaries.accuracies(named(*looked, blind, failed)).to_dict("records") == [
-        {"preset": "digits", "strategy": "amber_ring", "workers": 1, "global_batch": 64, "seed": 3, "steps": 60}
-        | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "target": 0.9, "looked": 3, "reached": 2}
-        | {"target_seconds": pytest.approx(0.65)}
-    ]
 
 
 def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
@@ -526,17 +341,6 @@ def test_as_many_workers_on_one_two_and_four_hosts_are_three_cells():
     assert found["n"].tolist() == [1] * 4
 
 
-def test_virtual_hosts_and_real_ones_are_never_of_one_regime():
-    records = [over_hosts(megabits=None), over_hosts(megabits=None, virtual=None), make_record("amber_ring", 2)]
-    virtual, real, here = summaries.launches(named(*records))["regime"]
-    assert virtual == f"{real}, virtual hosts"
-    # The first of several real hosts may be compared on its own.
-    assert here == real
-    shares = {"bandwidth_bits_per_second": None, "delay_seconds": 0.0, "cores_per_host": 0.5}
-    [shared] = summaries.launches(named(over_hosts(megabits=None, virtual=shares)))["regime"]
-    assert shared == f"{real}, virtual hosts of 0.5 cores each"
-
-
 def test_a_regime_of_virtual_hosts_says_so():
     found = summaries.cells(summaries.launches(named(over_hosts(), make_record())))
     assert {*regime_names(found).values()} == {"digits weak, virtual hosts", "digits weak"}
@@ -562,14 +366,6 @@ def test_a_regime_has_its_own_rows_with_exchange():
     assert launches["regime"].tolist() == [launches["regime"].iloc[0], regime, regime]
     for table in (launches, summaries.cells(launches)):
         assert summaries.with_exchange(table, regime)[["regime", "exchange"]].to_numpy().tolist() == [[regime, True]]
-
-
-def test_launches_over_links_of_a_chosen_bandwidth_share_the_plot_of_the_longest_whatever_their_windows():
-    lengths = [dataclasses.replace(make_record().task, workers=2, steps=steps) for steps in (90, 300, 120)]
-    records = [changed(over_hosts(megabits=10.0 * place), task=task) for place, task in enumerate(lengths, start=1)]
-    launches = summaries.launches(named(*records))
-    assert launches["task"].tolist() == ["--preset digits --scaling weak --warmup-steps 20 --window-steps 10"] * 3
-    assert launches["link_bytes_per_second"].tolist() == [record.link.bytes_per_second for record in records]
 
 
 def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host():
@@ -608,31 +404,6 @@ def test_a_launch_that_was_not_run_has_the_name_of_its_hosts_as_far_as_the_plan_
     known = {"launch": "some", "strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak"}
     plan = pd.DataFrame([known | {"workers": 2, "exchange": True, "purpose": "throughput"} | columns])
     assert summaries.endings({}, plan)["strategy"].tolist() == [name]
-
-
-def test_machines_that_are_alike_but_for_their_names_are_never_pooled():
-    here, there = make_record(), make_record(host=HOST | {"name": "there"})
-    found = summaries.launches(named(here, here, there))
-    assert found["regime"].nunique() == 2
-    assert [work.rpartition(" of ")[2] for work in found["work"]] == ["here", "here", "there"]
-    assert summaries.launches(named(here, here))["work"].iloc[0].endswith("2 cores of Some CPU")
-    failed = changed(unfinished("failed", "It broke."), host={})
-    assert summaries.launches(named(here, failed))["work"].iloc[0].endswith("2 cores of Some CPU")
-
-
-def test_a_machine_is_named_only_where_nothing_else_tells_it_apart():
-    other = make_record(host=HOST | {"name": "there", "cores": 4})
-    work = summaries.launches(named(make_record(), other, over_hosts(host=HOST | {"name": "host1"})))["work"]
-    assert [each.rpartition("; ")[2] for each in work] == [
-        "cpu on 2 cores of Some CPU",
-        "cpu on 4 cores of Some CPU",
-        "cpu on 2 cores of Some CPU, virtual hosts",
-    ]
-
-
-def test_launches_of_a_session_over_hosts_are_of_one_regime_on_however_many_hosts_they_are():
-    records = named(*(over_hosts(workers=2, hosts=hosts, host=HOST | {"name": "host1"}) for hosts in (1, 2)))
-    assert summaries.launches(records)["regime"].nunique() == 1
 
 
 def test_several_machines_of_one_kind_are_a_caution_that_names_them():

@@ -8,15 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from common.observations.answers import beside, in_front
 from common.records.certificate import ALL_REASONS, OTHER_MATHS, REASONS
 from common.statistics.paired import MOST_ROUNDS, smallest_difference
 from reports.blocks import DASH
 from reports.tables import summaries
-from reports.tables.ranking import Ranking, fastest_of, rank
-from reports.tables.standings import beside
+from reports.tables.ranking import Ranking, as_pairs
 from reports.words import ranking
 from tests.reports.drawings import drawings_of
-from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed
+from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed, ranked
 from tests.reports.materials import material_with
 from tests.reports.records import make_record, named, varied
 
@@ -34,7 +34,7 @@ def why_nothing(found: Ranking) -> str:
 @pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
 def test_who_the_certificate_has_a_reason_for_is_not_ranked_where_it_has_and_named(reason):
     table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
-    found = rank(table, None, 0.05, defaultdict(str, {("a", 2): reason}))
+    found = ranked(table, None, defaultdict(str, {("a", 2): reason}))
     assert found.comparisons["workers"].tolist() == ([1] if reason else [1, 2])
     assert not_ranked(found) == (f"a at 2, {reason}." if reason else "")
     row = {"regime": "weak", "workers": 2, "hosts": 1, "placement": "", "strategy": "a", "reason": reason, "n": 0}
@@ -44,7 +44,7 @@ def test_who_the_certificate_has_a_reason_for_is_not_ranked_where_it_has_and_nam
 @pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
 def test_who_has_more_threads_than_cores_is_not_ranked_and_named_for_that_unless_it_deviates(reason):
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"other": 0.5}, oversubscribed=True)])
-    found = rank(table, None, 0.05, defaultdict(str, {("other", 2): reason}))
+    found = ranked(table, None, defaultdict(str, {("other", 2): reason}))
     assert pairs_of(found) == [("a", "b")]
     stands = reason if reason == "for not following the oracle" else "for more threads than cores"
     assert not_ranked(found) == f"other at 2, {stands}."
@@ -60,14 +60,14 @@ def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
         ]
     )
     reasons = dict.fromkeys([("half", 1), ("half", 2)], REASONS[OTHER_MATHS])
-    found = rank(table, None, 0.05, defaultdict(str, reasons))
+    found = ranked(table, None, defaultdict(str, reasons))
     assert not_ranked(found) == (
         "half at 1 and 2, for computing other maths; 1 strategy with 2 workers and 4 strategies with 4 "
         "workers, for more threads than cores; c at 2 and d at 2, for too few rounds (n = 2, 6 needed)."
     )
     assert "for too few rounds" not in not_ranked(found, ["c", "d"])
     few = pd.concat([table, placed({"e": 1.0, "f": 1.0}, 2, n=2)])
-    found = rank(few, None, 0.05, defaultdict(str, reasons))
+    found = ranked(few, None, defaultdict(str, reasons))
     assert "for too few rounds" not in not_ranked(found, [*"cdef"])
     assert "e, 2 hosts at 2, for too few rounds" in not_ranked(found, [*"cdf"])
 
@@ -91,7 +91,7 @@ def test_the_fastest_has_the_best_ratios_and_not_the_best_median():
     found = judged(launches({"early": early, "late": late}))
     [row] = found.comparisons.to_dict("records")
     assert (row["strategy"], row["other"], row["n"], row["rate"] < row["other_rate"]) == ("late", "early", 6, True)
-    assert fastest_of(found.comparisons) == "late"
+    assert in_front(as_pairs(found.comparisons)) == "late"
 
 
 def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest():
@@ -106,10 +106,8 @@ def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest(
     found = judged(pd.concat(rounds.values()))
     assert sorted(pairs_of(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
     assert set(found.comparisons["verdict"]) == {"faster"}
-    leader = fastest_of(found.comparisons)
-    assert sorted(verdict for *_, verdict in beside(found.comparisons, leader).values()) == [
-        *["can't tell", "can't tell", "slower"]
-    ]
+    pairs = as_pairs(found.comparisons)
+    assert sorted(beside(pairs, in_front(pairs))["verdict"]) == ["can't tell", "slower"]
 
 
 def test_where_the_first_cannot_be_told_from_others_each_open_pair_has_rounds_of_its_own():
@@ -119,7 +117,7 @@ def test_where_the_first_cannot_be_told_from_others_each_open_pair_has_rounds_of
         "c": [1.1, 1.1, 1.0, 1.3, 1.2, 1.0],
     }
     table = launches(noisy | {"d": 4.0})
-    assert fastest_of(judged(table).comparisons) == "a"
+    assert in_front(as_pairs(judged(table).comparisons)) == "a"
     unknown = judged(table).comparisons.query('verdict == "can\'t tell"')
     assert unknown["fewest"].nunique() > 1
 
@@ -152,7 +150,7 @@ def test_oversubscribed_strategies_are_not_ranked():
 
 def test_without_launches_there_is_nothing_to_rank():
     for plan in (None, pd.DataFrame({"launch": [], "repetition": []})):
-        found = rank(summaries.launches({}), plan, 0.05, CERTIFIED)
+        found = ranked(summaries.launches({}), plan, CERTIFIED)
         assert found.comparisons.empty
         assert ranking.resolution(found, "weak") == ""
         assert ranking.section(material_with(found)) == []
@@ -166,7 +164,7 @@ def test_records_are_ranked_by_the_rows_that_they_compute():
     records = named(*whole, *half, *rounded)
     table = summaries.launches(records)
     reasons = {("amber_ring, half_precision, other maths", 2): REASONS[OTHER_MATHS]}
-    found = rank(table, None, 0.05, defaultdict(str, reasons))
+    found = ranked(table, None, defaultdict(str, reasons))
     assert pairs_of(found) == [("amber_ring", "amber_parts")]
     assert found.unranked["strategy"].tolist() == ["amber_ring, half_precision, other maths"]
 
@@ -270,14 +268,12 @@ def test_an_answer_may_be_open_though_as_many_rounds_were_made_as_equal_ones_wou
 
 def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():
     table = pd.concat([launches({"a": 1.0, "b": 1.2}), *(placed({"a": 1.0, "b": 1.2}, 2, each) for each in (100, 10))])
-    assert " with 2 workers on 2 hosts, 100 Mbit/s and " in ranking.resolution(
-        rank(table, None, 0.05, CERTIFIED), "weak"
-    )
+    assert " with 2 workers on 2 hosts, 100 Mbit/s and " in ranking.resolution(ranked(table, None, CERTIFIED), "weak")
 
 
 def test_other_maths_on_any_hosts_is_named_once():
     tables = [placed({"half": 1.0}, 2, each, same_maths=False) for each in (10, 100)]
     table = pd.concat([launches({"a": 1.0, "half": 0.5}, same_maths=False), *tables])
     names = set(table["strategy"]) - {"b"}
-    found = rank(table, None, 0.05, defaultdict(str, {(name, 2): REASONS[OTHER_MATHS] for name in names}))
+    found = ranked(table, None, defaultdict(str, {(name, 2): REASONS[OTHER_MATHS] for name in names}))
     assert not_ranked(found) == "a at 2 and half at 2, for computing other maths."

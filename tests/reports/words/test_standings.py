@@ -9,17 +9,18 @@ import subprocess
 import pandas as pd
 import pytest
 
+from common.observations.answers import FASTEST, SLOWER, UNDECIDED
 from common.records.certificate import DEVIATES, FOLLOWS
 from common.records.training import Record
 from reports.blocks import DASH
 from reports.render import pdf, shell, web_page
-from reports.tables import certificate, summaries
+from reports.tables import certificate
 from reports.tables.material import Material
 from reports.tables.results import Results
-from reports.tables.standings import FASTEST, MOST_ROWS, SLOWER, UNDECIDED, Limit, Standing, of_regime
+from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import first_page, standings
 from tests.reports.pieces import blanks_for_all
-from tests.reports.records import certified, make_record, named, varied
+from tests.reports.records import certified, make_record, named, over_hosts, varied
 
 
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, spread: float = 0.01, **more) -> list[Record]:
@@ -28,24 +29,20 @@ def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, spread:
     return [make_record(name, workers, (each,) * 3, **more) for each in times]
 
 
-def rows_of(tmp_path, *records: Record) -> list[Standing]:
+def rows_of(tmp_path, *records: Record) -> pd.DataFrame:
     material = Material(Results(tmp_path, named(*certified(tmp_path, *records)), None))
-    return of_regime(material, summaries.regimes(material.launches)[0])
+    return of_regime(material, material.regimes[0])
 
 
-def standing(strategy: str = "amber_ring", verdict: str = SLOWER, **more) -> Standing:
-    facts = {"workers": 2, "n": 6, "rate": 1234.0, "relative": 1.5, "low": 1.25, "high": 1.75}
-    facts |= {
-        "baseline": "amber_single",
-        "baseline_rate": 949.2,
-        "baseline_n": 6,
-        "speed_up": 1.3,
-        "limit": Limit("exchange", 0.64, counts=True),
-        "certificate": "follows",
-    }
-    return Standing(
-        **{"strategy": strategy, "bare_strategy": "amber_ring", "verdict": verdict, "reason": ""} | facts | more
-    )
+def standing(strategy: str = "amber_ring", verdict: str = SLOWER, **more) -> dict:
+    facts = {"workers": 2, "n": 6, "samples_per_second": 1234.0, "relative": 1.5, "low": 1.25, "high": 1.75}
+    facts |= {"base": "amber_single", "base_samples_per_second": 949.2, "base_n": 6, "speed_up": 1.3}
+    facts |= {"part": "exchange", "share": 0.64, "is_limit": True, "certificate": "follows", "reason": ""}
+    return facts | {"strategy": strategy, "verdict": verdict} | more
+
+
+def headline(*rows: dict) -> str:
+    return standings.headline(pd.DataFrame(rows))
 
 
 LEADER = standing("amber_ring", FASTEST, relative=1.0, low=math.nan, high=math.nan)
@@ -58,12 +55,12 @@ def test_a_row_has_the_rate_the_ratio_to_the_fastest_and_the_speed_up_worked_out
     slow = [
         make_record("amber_library", 2, (each * factor,) * 3) for each, factor in zip(times, (2, 2.1) * 3, strict=True)
     ]
-    first, second = rows_of(tmp_path, *single, *fast, *slow)
+    first, second = rows_of(tmp_path, *single, *fast, *slow).itertuples()
     assert (first.strategy, first.verdict, first.relative, first.workers) == ("amber_ring", "fastest", 1.0, 2)
     # 128 rows in a median step of 3.3 ms, beside 64 in 2 ms.
-    assert first.rate == pytest.approx(128 / 0.0033)
+    assert first.samples_per_second == pytest.approx(128 / 0.0033)
     assert first.speed_up == pytest.approx(128 / 0.0033 / 32_000)
-    assert (second.strategy, second.verdict, second.baseline) == ("amber_library", "slower", "amber_single")
+    assert (second.strategy, second.verdict, second.base) == ("amber_library", "slower", "amber_single")
     assert second.relative == pytest.approx(math.sqrt(2 * 2.1))
     assert second.low < 2.0 < second.relative < 2.1 < second.high
     assert second.low * second.high == pytest.approx(second.relative**2)
@@ -73,24 +70,38 @@ def test_a_row_has_the_rate_the_ratio_to_the_fastest_and_the_speed_up_worked_out
 def test_the_largest_tested_number_of_workers_is_ranked(tmp_path):
     records = [each for name, time in (("amber_ring", 2.0), ("amber_library", 4.0)) for each in rounds(name, time, 1)]
     few = [make_record("amber_ring", 2), make_record("amber_library", 2)]
-    assert {row.workers for row in rows_of(tmp_path, *records, *few)} == {1}
-    assert {row.workers for row in rows_of(tmp_path, *few)} == {2}
+    assert {*rows_of(tmp_path, *records, *few)["workers"]} == {1}
+    assert {*rows_of(tmp_path, *few)["workers"]} == {2}
+
+
+def test_the_largest_tested_world_is_ranked_over_whichever_link_it_was_tested(tmp_path):
+    tested = [
+        over_hosts(name, milliseconds=(time + number / 100,) * 3, megabits=100.0)
+        for name, time in (("amber_ring", 2.0), ("amber_library", 4.0))
+        for number in range(6)
+    ]
+    rows = rows_of(
+        tmp_path, *tested, over_hosts("amber_ring", megabits=None), over_hosts("amber_library", megabits=None)
+    )
+    assert [*rows["strategy"]] == ["amber_ring, 2 hosts, 100 Mbit/s", "amber_library, 2 hosts, 100 Mbit/s"]
+    assert [*rows["verdict"]] == ["fastest", "slower"]
 
 
 def test_a_small_difference_is_equivalent_and_a_noisy_one_cannot_be_told(tmp_path):
     near = rows_of(tmp_path, *rounds("amber_ring", 2.0, spread=0.001), *rounds("amber_library", 2.02, spread=0.001))
-    assert [row.verdict for row in near] == ["fastest", "equivalent"]
+    assert [*near["verdict"]] == ["fastest", "equivalent"]
     noisy = rows_of(tmp_path, *rounds("amber_ring", 2.0, spread=0.3), *rounds("amber_library", 2.1, spread=0.3))
-    assert [row.verdict for row in noisy] == ["can't tell", "can't tell"]
+    assert [*noisy["verdict"]] == ["can't tell", "can't tell"]
 
 
 def test_other_maths_come_last_and_are_not_ranked_with_their_reason(tmp_path):
     other = [varied("cobalt_replicas", 2, (1.0,) * 3, rounding="half") for _ in range(6)]
     rows = rows_of(tmp_path, *rounds("amber_ring", 2.0), *rounds("amber_library", 4.0), *other)
-    assert [row.verdict for row in rows] == ["fastest", "slower", "not ranked"]
-    assert rows[-1].reason == "for computing other maths"
-    assert f"Not ranked for computing other maths: {rows[-1].strategy}." in standings.table(rows)["notes"]
-    assert math.isnan(rows[-1].low)
+    assert [*rows["verdict"]] == ["fastest", "slower", "not ranked"]
+    last = rows.iloc[-1]
+    assert last["reason"] == "for computing other maths"
+    assert f"Not ranked for computing other maths: {last['strategy']}." in standings.table(rows)["notes"]
+    assert math.isnan(last["low"])
 
 
 @pytest.mark.parametrize(
@@ -104,42 +115,40 @@ def test_other_maths_come_last_and_are_not_ranked_with_their_reason(tmp_path):
 def test_the_sentence_says_what_to_take_and_how_sure_that_is(others, sentence):
     rows = [LEADER, *(standing(f"a{index}", verdict) for index, verdict in enumerate(others))]
     gain = "1.30 times as fast as one worker of amber_single by the medians."
-    assert standings.headline(rows) == sentence + gain
+    assert headline(*rows) == sentence + gain
 
 
 def test_the_sentence_takes_nothing_where_nothing_is_shown_or_distributing_does_not_pay():
     leads = standing("amber_ring", UNDECIDED, relative=1.0, low=math.nan, high=math.nan)
-    undecided = standings.headline([leads, standing("a0", UNDECIDED)])
+    undecided = headline(leads, standing("a0", UNDECIDED))
     assert undecided.startswith(
         "No strategy is shown to be the fastest with 2 workers: amber_ring can't be told from a0"
     )
-    assert standings.headline([leads]).startswith("No test ranks the strategies with 2 workers: amber_ring had the ")
+    assert headline(leads).startswith("No test ranks the strategies with 2 workers: amber_ring had the ")
     slow = standing("amber_ring", FASTEST, relative=1.0, low=math.nan, high=math.nan, speed_up=0.8)
-    assert standings.headline([slow, standing("a0")]).startswith(
-        "Don't distribute. amber_ring with 2 workers: the fastest"
-    )
+    assert headline(slow, standing("a0")).startswith("Don't distribute. amber_ring with 2 workers: the fastest")
 
 
 def test_a_strategy_without_its_baseline_has_no_speed_up(tmp_path):
     records = [make_record("amber_single"), make_record("amber_ring", 2), make_record("cobalt_replicas", 2)]
-    rows = {row.strategy: row for row in rows_of(tmp_path, *records)}
-    assert (rows["cobalt_replicas"].baseline, rows["amber_ring"].baseline) == (None, "amber_single")
-    assert math.isnan(rows["cobalt_replicas"].speed_up)
-    assert DASH in standings.table([*rows.values()])["rows"][1]
-    assert "one worker of amber_single (32,000 samples/s, n = 1)." in standings.table([*rows.values()])["notes"][0]
+    rows = rows_of(tmp_path, *records)
+    assert rows.set_index("strategy")["base"].dropna().to_dict() == {"amber_ring": "amber_single"}
+    assert rows.set_index("strategy")["speed_up"].notna().to_dict() == {"amber_ring": True, "cobalt_replicas": False}
+    assert DASH in standings.table(rows)["rows"][1]
+    assert "one worker of amber_single (32,000 samples/s, n = 1)." in standings.table(rows)["notes"][0]
 
 
 def test_of_many_strategies_the_first_stand_in_the_table():
     rows = [LEADER, *(standing(f"a{index}") for index in range(MOST_ROWS))]
-    table = standings.table(rows)
+    table = standings.table(pd.DataFrame(rows))
     assert len(table["rows"]) == MOST_ROWS
     assert table["notes"][-1].startswith(f"The fastest {MOST_ROWS} of {MOST_ROWS + 1};")
 
 
 def test_other_configurations_have_a_row_each_with_their_fastest():
-    [table] = standings.others({"digits strong": [LEADER, standing("a0")]})
+    [table] = standings.others({"digits strong": pd.DataFrame([LEADER, standing("a0")])})
     assert table["rows"] == [["digits strong", "2", "amber_ring", "1,234", "1.30", "follows", "fastest"]]
-    [table] = standings.others({f"r{index}": [LEADER] for index in range(6)})
+    [table] = standings.others({f"r{index}": pd.DataFrame([LEADER]) for index in range(6)})
     assert (len(table["rows"]), len(table["notes"])) == (4, 1)
     assert standings.others({}) == []
 
@@ -150,21 +159,20 @@ def test_of_several_verdicts_of_a_strategy_the_gravest_is_shown(tmp_path, monkey
     about |= {"workers": 2, "exchange": True}
     rows = pd.DataFrame([about | {"verdict": verdict} for verdict in verdicts])
     monkeypatch.setattr(certificate, "summary", lambda comparisons: rows)
-    [row] = rows_of(tmp_path, *rounds("amber_ring", 3.0))
-    assert row.certificate == "deviates"
+    [certified_as] = rows_of(tmp_path, *rounds("amber_ring", 3.0))["certificate"]
+    assert certified_as == "deviates"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
 def test_the_terminal_shows_each_row_and_no_letters_that_it_cannot(encoding):
-    sentence, _, head, first, second = standings.in_text(
-        [LEADER, standing("a\x1b[31m\nb\u2603")], encoding
-    ).splitlines()
-    assert sentence == standings.headline([LEADER, standing()])
+    rows = pd.DataFrame([LEADER, standing("a\x1b[31m\nb\u2603")])
+    sentence, _, head, first, second = standings.in_text(rows, encoding).splitlines()
+    assert sentence == headline(LEADER, standing())
     assert re.split(r"\s{2,}", head) == standings.COLUMNS
     numbers = ["amber_ring", "1,234", "1.00", "-", "1.30", "exchange 64 %", "follows", "fastest"]
     assert re.split(r"\s{2,}", first) == numbers
     assert second.startswith(f"a?[31m?b{'?' if encoding != 'utf-8' else chr(0x2603)} ")
-    assert "\x1b" not in standings.in_text([standing("\x1b[2J")], encoding)
+    assert "\x1b" not in standings.in_text(pd.DataFrame([standing("\x1b[2J")]), encoding)
 
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="The text of a PDF is read by pdftotext, of poppler-utils.")
@@ -172,24 +180,28 @@ def test_pdf_and_page_have_the_numbers_of_the_rows(tmp_path):
     single, strange = [make_record("amber_single", 1, (2.0,) * 3)], rounds("<b>$x$", 5.0)
     results = Results(tmp_path, named(*certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)), None)
     material = Material(results)
-    rows = of_regime(material, summaries.regimes(material.launches)[0])
+    rows = of_regime(material, material.regimes[0])
     content, drawings = shell.compose("", results.started_at, first_page.section(material))
     images = blanks_for_all(drawings)
     [table, *_] = re.findall(r"<tbody>(.*?)</tbody>", web_page.build(content, images).decode(), re.S)
     assert "&lt;b&gt;$x$" in table
     cells = [re.sub("<[^>]+>", "", cell) for cell in re.findall(r"<td[^>]*>(.*?)</td>", table)]
     assert len(rows) == 2
-    for place, row in enumerate(rows):
+    for place, row in enumerate(rows.itertuples()):
         rate, relative, interval, speed_up, *words = cells[7 * place : 7 * place + 7]
-        assert float(rate.replace(",", "")) == pytest.approx(row.rate, abs=0.5)
+        assert float(rate.replace(",", "")) == pytest.approx(row.samples_per_second, abs=0.5)
         assert float(relative) == pytest.approx(row.relative, abs=0.005)
         assert [float(end) for end in interval.split(" to ") if end != DASH] == pytest.approx(
             [] if math.isnan(row.low) else [row.low, row.high], abs=0.005
         )
         assert speed_up == (DASH if math.isnan(row.speed_up) else f"{row.speed_up:.2f}")
-        assert words == [standings.limit_in_words(row.limit), row.certificate or DASH, row.verdict]
+        assert words == [
+            standings.limit_in_words(row.part, row.share, row.is_limit),
+            row.certificate or DASH,
+            row.verdict,
+        ]
     (tmp_path / "a.pdf").write_bytes(pdf.typeset(results.started_at, content, images))
     read = ["pdftotext", "-layout", "-l", "1", str(tmp_path / "a.pdf"), "-"]
     page = " ".join(subprocess.run(read, capture_output=True, text=True, check=True, timeout=30).stdout.split())
-    for place, row in enumerate(rows):
+    for place, row in enumerate(rows.itertuples()):
         assert " ".join([row.strategy, *cells[7 * place : 7 * place + 7]]) in page

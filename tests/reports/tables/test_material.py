@@ -1,4 +1,4 @@
-"""reports/tables/frames.py: the report's numbers as pandas tables and CSV files."""
+"""reports/tables/material.py: the report's numbers as pandas tables and CSV files."""
 
 import json
 import re
@@ -15,7 +15,6 @@ from common.records.ceiling import FOLDER
 from common.records.files import write_record
 from common.records.training import Record
 from reports import load
-from reports.tables import frames
 from reports.tables.columns import COLUMNS
 from reports.tables.material import Material
 from tests.changes import changed
@@ -82,7 +81,7 @@ def loaded(folder) -> Material:
 @pytest.fixture(scope="module")
 def written(loaded, tmp_path_factory) -> Path:
     beside = tmp_path_factory.mktemp("tables")
-    frames.write(beside, loaded)
+    loaded.write(beside)
     return beside
 
 
@@ -151,7 +150,7 @@ def test_lists_are_written_as_json_and_commas_stay_in_their_field(written, loade
 
 
 def test_the_same_records_give_the_same_bytes(written, folder, tmp_path):
-    frames.write(tmp_path, load(folder))
+    load(folder).write(tmp_path)
     for path in written.iterdir():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 

@@ -1,0 +1,99 @@
+"""What launches tell beside their speed: how they started, what they reached and held, and phases of their exchange."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+from msgspec import structs
+
+from common.declarations.strategy import SHARDING_OF, name_of
+from common.records.files import to_json
+from common.records.training import Record
+from reports.tables import columns
+
+ACCURACY_TARGETS = {"digits": 0.90, "mnist": 0.95, "mnist_5k": 0.90}
+"""The test accuracy whose time is reported, for the presets with real data."""
+
+_CELL = ["regime", "workers", "strategy"]
+_PARTS = ["parameters", "gradients", "optimizer_state"]
+_PEAKS = ["above_import", "device_peak"]
+
+
+def startups(records: Mapping[str, Record]) -> pd.DataFrame:
+    """The time to the first step in its parts, seconds: medians over the n launches of each strategy and world size."""
+    keys, parts = ["strategy", "workers"], ["imports", "world", "first_step"]
+    rows = [
+        (record.name, record.world_size, record.time_to_first_step_s, *structs.astuple(record.startup_seconds))
+        for record in records.values()
+        if record.status == "ok" and record.startup_seconds
+    ]
+    groups = pd.DataFrame(rows, columns=[*keys, "whole", *parts]).groupby(keys)
+    return columns.table("startups", groups.median().assign(n=groups.size()).reset_index())
+
+
+def phases(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
+    """One row for each phase of each cell of several workers whose launches have an account of their exchange.
+
+    `seconds` are per step, medians over n launches. Phases stand in the order of the record.
+    """
+    keys, rows = [*_CELL, "family", "phase", "meaning"], []
+    for row in launches[launches["exchange"] & (launches["workers"] > 1)].to_dict("records"):
+        record = records[row["launch"]]
+        steps = record.task.steps - record.first_step
+        for phase in record.phases:
+            rows.append((*(row[name] for name in keys[:4]), phase.name, phase.meaning, phase.seconds / steps))
+    groups = pd.DataFrame(rows, columns=[*keys, "seconds"]).groupby(keys, sort=False)["seconds"]
+    return columns.table("phases", groups.agg(n="count", seconds="median").reset_index())
+
+
+def memory(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
+    """What each process holds of the model and how far its memory rises, beside a strategy with whole copies.
+
+    One row per cell with exchange whose records tell of memory. The reference is on the same hosts, in the same regime,
+    with as many workers; factors are NaN where it wasn't measured, or holds nothing, what the processes hold is where
+    the strategy doesn't tell.
+    """
+    keys, measured, rows = [*_CELL, "reference"], [*_PARTS, *_PEAKS], []
+    for row in launches[launches["exchange"]].to_dict("records"):
+        whole = row["compared_with"].get(SHARDING_OF, "")
+        about = {name: row[name] for name in ("launch", *_CELL)}
+        about["reference"] = whole and name_of(whole, row["placement"])
+        rows += [about | to_json(process) for process in records[row["launch"]].memory_bytes]
+    processes = pd.DataFrame(rows, columns=["launch", *keys, *measured]).dropna(how="all", subset=measured)
+    processes["held"] = processes[_PARTS].sum(axis=1, skipna=False)
+    # Of each launch the process that holds most, with the peaks of any.
+    most = processes.sort_values("held", ascending=False, kind="stable").drop_duplicates("launch").set_index("launch")
+    most[_PEAKS] = processes.groupby("launch")[_PEAKS].max()
+    groups = most.groupby(keys)[[*measured, "held"]]
+    cells = groups.median().assign(n=groups.size()).reset_index()
+    cells = cells.join(cells.set_index(_CELL)[["n", "held", *_PEAKS]].add_prefix("reference_"), on=keys[:2] + keys[3:])
+    on_device = cells["device_peak"].notna() & cells["reference_device_peak"].notna()
+    peak = cells["device_peak"].where(on_device, cells["above_import"]).where(cells["reference_n"].notna())
+    reference_peak = cells["reference_device_peak"].where(on_device, cells["reference_above_import"])
+    factors = {
+        "held_factor": cells["held"] / cells["reference_held"].replace(0, math.nan),
+        "peak_factor": peak / reference_peak.replace(0, math.nan),
+    }
+    return columns.table("memory", cells.assign(peak=peak, reference_peak=reference_peak, **factors))
+
+
+def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:
+    """Test accuracy reached on real data, and seconds of clocked training until the preset's target."""
+    keys, rows = ["preset", "strategy", "workers", "global_batch", "seed", "steps", "target"], []
+    for record in records.values():
+        task, target = record.task, ACCURACY_TARGETS.get(record.task.preset)
+        if record.status == "ok" and record.accuracies and target:
+            looked = len(record.accuracies) > 1
+            reached = [each.training_seconds for each in record.accuracies if looked and each.accuracy >= target]
+            known = (task.preset, record.name, record.world_size, record.examples_per_step, task.seed, task.steps)
+            rows.append((*known, target, record.final_accuracy, looked, reached[0] if reached else math.nan))
+    groups = pd.DataFrame(rows, columns=[*keys, "accuracy", "looked", "target_seconds"]).groupby(keys)
+    cells = groups.agg(
+        n=("accuracy", "size"),
+        accuracy=("accuracy", "median"),
+        lowest=("accuracy", "min"),
+        looked=("looked", "sum"),
+        reached=("target_seconds", "count"),
+        target_seconds=("target_seconds", "median"),
+    )
+    return columns.table("accuracies", cells.reset_index())
