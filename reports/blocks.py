@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from common.observations.numbers import DAGGER, DASH, MINUS, fixed, interval, number, ratio
+from common.observations.numbers import DAGGER, DASH, fixed, interval, number, ratio
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 Block = dict[str, object]
@@ -167,29 +167,6 @@ def milliseconds(seconds: float, digits: int | None = None) -> str:
 def with_interval(value: float, low: float, high: float, write: Callable[[float], str] = ratio) -> str:
     """A number, and below it in parentheses its interval, where it has one."""
     return write(value) if math.isnan(low) else f"{write(value)}\n({interval(low, high, write)})"
-
-
-def bandwidth(bits_per_second: float) -> str:
-    """Such as `2.5 Gbit/s`, or `100 Mbit/s`."""
-    unit, name = (1e9, "Gbit/s") if bits_per_second >= 1e9 else (1e6, "Mbit/s")
-    return f"{bits_per_second / unit:.4g} {name}"
-
-
-def link(bits_per_second: float | None, delay_seconds: float | None) -> str:
-    """What limits a link, such as `100 Mbit/s, 2 ms delay`."""
-    limits = [bandwidth(bits_per_second)] if bits_per_second else []
-    limits += [f"{1000 * delay_seconds:g} ms delay"] if delay_seconds else []
-    return ", ".join(limits) or "no limit"
-
-
-def percent(value: float, digits: int = 0) -> str:
-    """A share in per cent, with so many digits after the point."""
-    return DASH if math.isnan(value) else f"{fixed(100 * value, digits)} %"
-
-
-def signed_percent(value: float, digits: int = 0) -> str:
-    """A change in per cent, with its plus or a true minus and so many digits after the point."""
-    return f"{100 * value:+.{digits}f} %".replace("-", MINUS)
 
 
 def tiny(value: float) -> str:

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from common.contract.oracle import LOSS_TOLERANCE
+from common.observations import numbers
 from common.records.certificate import Comparison
 from reports import blocks
 from reports.charts import layout, style, svg
@@ -111,7 +112,7 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
                 look = {"color": style.INK, "linewidth": 0.9, "linestyle": lines[_pair(row)]}
             [line] = axes.plot(rounds, percent, marker="o", markersize=2.4, **look)
             about = {"pair": _pair(row), "mean ratio": f"{np.exp(np.mean(row['logs'])):.3f}", "rounds (n)": len(rounds)}
-            offs = ({"off its mean": blocks.signed_percent(value / 100, digits=2)} for value in percent)
+            offs = ({"off its mean": numbers.signed_percent(value / 100, digits=2)} for value in percent)
             tips = [about | {"round": number} | off for number, off in zip(rounds, offs, strict=True)]
             svg.mark(line, [_pair(row)], *tips)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -13,6 +13,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from common.observations import numbers
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
@@ -40,7 +41,7 @@ def headline(
     is_wide, measured = width > style.NARROW, cells.dropna(subset=["base"]).sort_values("base_samples_per_second")
     bases = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
     longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
-    numbers = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
+    digits = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
     handles = [
         layout.dotted_handle(f"ideal: N times {style.literal(base)}", style.color_of(base, looks)) for base in bases
     ]
@@ -52,7 +53,7 @@ def headline(
             [len(names) * min(_ROW_PITCH, _MOST_ROWS_HEIGHT / len(names))] * (1 if is_wide else len(counts)),
             left=5 + _LETTER * min(longest, max(map(len, names))),
             between=1.5,
-            right=3 + 1.25 * numbers,
+            right=3 + 1.25 * digits,
             above=5.5,
             grid="",
             handles=handles,
@@ -114,7 +115,7 @@ def _tip_of_median(cell: Mapping[str, object]) -> dict[str, object]:
         "samples/s, median": f"{cell['samples_per_second']:,.0f}",
         "95 % interval": "none: too few launches" if math.isnan(low) else f"{low:,.0f} to {high:,.0f}",
         "speed-up": blocks.ratio(cell["speed_up"]),
-        "efficiency": blocks.percent(cell["efficiency"]),
+        "efficiency": numbers.percent(cell["efficiency"]),
         "over own 1": blocks.ratio(cell["own_speed_up"]),
         "launches (n)": cell["n"],
     }

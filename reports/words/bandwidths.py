@@ -6,6 +6,7 @@ from functools import partial
 
 import pandas as pd
 
+from common.observations import numbers
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
@@ -20,7 +21,7 @@ FIGURE = "sweep"
 
 _ABOUT = (
     "The same step over links of several bandwidths. A step can't be shorter than the link needs for its exchange: by "
-    f"a ring of N workers, 2 (N {blocks.MINUS} 1) / N times the bytes of the gradients leave each host (Patarasuk & "
+    f"a ring of N workers, 2 (N {numbers.MINUS} 1) / N times the bytes of the gradients leave each host (Patarasuk & "
     f"Yuan, 2009, equation 1), and {PAYLOAD_BYTES} of them take {WIRE_BYTES} on Ethernet. One host alone is the "
     "undistributed base, for the rows of one worker. Distributing pays by its own interval where the whole interval of "
     "the ratio to its rate, over launches of the same round, is above 1, there and over every faster link."
@@ -80,8 +81,8 @@ def _table(rows: pd.DataFrame) -> blocks.Block:
         [
             *[row["own"], str(row["hosts"]), blocks.world(row["workers"], row["oversubscribed"])],
             *[_in_words(row), str(row["ratio_n"])],
-            f"{blocks.bandwidth(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
-            f"{blocks.bandwidth(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
+            f"{numbers.bandwidth(row['least_bits_per_second'])}: {blocks.number(row['least_ratio'])}",
+            f"{numbers.bandwidth(row['bandwidth_bits_per_second'])}: {blocks.number(row['ratio'])}",
             blocks.interval(row["ratio_low"], row["ratio_high"]),
         ]
         for row in paying(rows).to_dict("records")
@@ -101,5 +102,5 @@ def _in_words(row: Mapping[str, object]) -> str:
     if row["ratio_n"] < FEWEST_LAUNCHES:
         return "too few rounds"
     if math.isnan(row["pays_from"]):
-        return f"not up to {blocks.bandwidth(row['bandwidth_bits_per_second'])}"
-    return blocks.bandwidth(row["pays_from"])
+        return f"not up to {numbers.bandwidth(row['bandwidth_bits_per_second'])}"
+    return numbers.bandwidth(row["pays_from"])

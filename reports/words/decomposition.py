@@ -5,8 +5,9 @@ from functools import partial
 
 import pandas as pd
 
+from common.observations.numbers import MINUS
 from reports import blocks
-from reports.blocks import MINUS, Block, listed
+from reports.blocks import Block, listed
 from reports.charts import steps
 from reports.tables import summaries
 from reports.tables.decomposition import is_distributed

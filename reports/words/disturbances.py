@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from common.observations import numbers
 from reports import blocks
 from reports.tables.disturbances import (
     CLOCK,
@@ -52,7 +53,7 @@ def finding(found: pd.DataFrame) -> str:
     for name, (tolerated, cause, remedy) in _CAUSES.items():
         most = wrong[name].max()
         if most > tolerated:
-            causes[cause.format(blocks.percent(most))] = remedy
+            causes[cause.format(numbers.percent(most))] = remedy
     remedies = blocks.listed([*dict.fromkeys(causes.values())])
     return (
         f"{blocks.listed(counts)} {was} disturbed: {blocks.listed([*causes])}. To see smaller differences, {remedies}."

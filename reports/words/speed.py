@@ -4,6 +4,7 @@ from functools import partial
 
 import pandas as pd
 
+from common.observations import numbers
 from reports import blocks
 from reports.charts import speed as speed_charts
 from reports.charts import style
@@ -66,7 +67,7 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> blocks.Block:
             blocks.milliseconds(row["seconds"]),
             blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
             f"{row['samples_per_second']:,.0f}",
-            *[blocks.ratio(row["speed_up"]), blocks.percent(row["efficiency"]), blocks.ratio(row["own_speed_up"])],
+            *[blocks.ratio(row["speed_up"]), numbers.percent(row["efficiency"]), blocks.ratio(row["own_speed_up"])],
             *[blocks.number(row["first_step_seconds"]), ""],
         ]
         for row in cells.to_dict("records")

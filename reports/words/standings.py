@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from common.observations import numbers
 from common.observations.answers import EQUIVALENT, FASTEST, NOT_RANKED, UNDECIDED
 from common.records.certificate import DEVIATES
 from reports import blocks
@@ -58,7 +59,7 @@ def limit_in_words(part: str, share: float, is_limit: bool) -> str:
     """What takes most of a step beyond the ideal one, in two words, with its share of the step."""
     if math.isnan(share):
         return DASH
-    return f"{_LIMITS.get(part, part)} {blocks.percent(share)}" if is_limit else "nothing"
+    return f"{_LIMITS.get(part, part)} {numbers.percent(share)}" if is_limit else "nothing"
 
 
 def headline(rows: pd.DataFrame) -> str:

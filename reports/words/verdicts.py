@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from common.observations.numbers import MINUS
 from reports import blocks
-from reports.blocks import MINUS
 from reports.tables.material import Material
 from reports.tables.paying import SURELY_DOES_NOT
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from common.observations import numbers
 from reports import blocks
 
 
@@ -19,7 +20,7 @@ def test_an_interval_has_both_its_ends_or_a_dash():
 
 @pytest.mark.parametrize(("change", "digits", "written"), [(0.25, 0, "+25 %"), (-0.0312, 1, "\N{MINUS SIGN}3.1 %")])
 def test_a_change_has_its_sign(change, digits, written):
-    assert blocks.signed_percent(change, digits) == written
+    assert numbers.signed_percent(change, digits) == written
 
 
 def test_the_beginning_of_a_sentence_keeps_its_other_capitals():

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from common.observations import numbers
 from reports import blocks
 from reports.charts import deviation, speed, steps, style, sweep
 from reports.tables import certificate, summaries
@@ -64,7 +65,7 @@ def tip_of_median(cell: Mapping[str, object]) -> dict[str, str]:
         "95 % interval": f"{low:,.0f} to {high:,.0f}",
         "ms per step": blocks.milliseconds(cell["seconds"]),
         "speed-up": blocks.ratio(cell["speed_up"]),
-        "efficiency": blocks.percent(cell["efficiency"]),
+        "efficiency": numbers.percent(cell["efficiency"]),
         "over own 1": blocks.ratio(cell["own_speed_up"]),
         "launches (n)": str(cell["n"]),
     }
@@ -135,7 +136,7 @@ def of_residuals() -> Figure:
         marks = []
         for place, row in enumerate(rows["points"].to_dict("records")):
             key, counted = f"{row['pair']} over base", [1, 2, 4][place % 3]
-            tip = {"round": str(counted), "off its mean": blocks.signed_percent(row["percent"] / 100, digits=2)}
+            tip = {"round": str(counted), "off its mean": numbers.signed_percent(row["percent"] / 100, digits=2)}
             marks.append(Expected("ratio", key, tip, [(counted, row["percent"] / 100)], near=(0.02, 1e-4)))
         return marks
 
