@@ -71,7 +71,11 @@ def add_experiment(path: Path) -> None:
     """Add the session of an experiment of the laboratory's, by what its module says of itself."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     assigned = {ast.unparse(node.targets[0]): node.value for node in module.body if isinstance(node, ast.Assign)}
-    environments = ast.literal_eval(assigned["ENVIRONMENTS"]) if "ENVIRONMENTS" in assigned else FAMILIES
+    environments = FAMILIES
+    if "LAUNCHES" in assigned:
+        launched = getattr(catalogue, ast.literal_eval(assigned["LAUNCHES"]))()
+        programs = [launched] if isinstance(launched, Strategy) else launched.values()
+        environments = [program.family.environment for program in programs]
 
     def experiment(session: nox.Session) -> None:
         measure(session, f"common.laboratory.{path.stem}", environments)
@@ -98,24 +102,6 @@ for each in STRATEGIES.values():
 
 for each in sorted(Path("common/laboratory").glob("[!_]*.py")):
     add_experiment(each)
-
-
-@nox.session(tags=[LABORATORY])
-def exchanges(session: nox.Session) -> None:
-    """Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (15 min)."""
-    measure(session, "common.sessions.exchanges")
-
-
-@nox.session(tags=[LABORATORY])
-def predict(session: nox.Session) -> None:
-    """Predict steps with more workers, hosts and other links from what was measured here; `-- --verify` scores it."""
-    measure(session, "common.sessions.predict")
-
-
-@nox.session(tags=[LABORATORY])
-def calibrate(session: nox.Session) -> None:
-    """Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes)."""
-    measure(session, "common.sessions.calibrate", [catalogue.first_base().family.environment])
 
 
 @nox.session(tags=[LABORATORY])

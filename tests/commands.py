@@ -22,7 +22,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.sessions import calibrate, compare, exchanges, predict, submission
+from common.sessions import compare, submission
 from common.sessions.experiment import parse
 from reports import experiment
 from reports.__main__ import write_report
@@ -184,7 +184,11 @@ def _parse_only(program: Callable[..., None], options: list[str]) -> None:
 
 
 def _parse_experiment(name: str, options: list[str]) -> None:
-    parse(importlib.import_module(f"common.laboratory.{name}").EXPERIMENT, options)
+    module = importlib.import_module(f"common.laboratory.{name}")
+    if hasattr(module, "EXPERIMENT"):
+        parse(module.EXPERIMENT, options)
+    else:
+        tyro.cli(module.Arguments, args=options)
 
 
 LABORATORY = sorted((ROOT / "common" / "laboratory").glob("[!_]*.py"))
@@ -192,11 +196,8 @@ LABORATORY = sorted((ROOT / "common" / "laboratory").glob("[!_]*.py"))
 
 PARSERS = {
     "common.launching.launch": launch.prepare,
-    "common.sessions.calibrate": lambda options: tyro.cli(calibrate.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
     **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
-    "common.sessions.exchanges": lambda options: tyro.cli(exchanges.Arguments, args=options),
-    "common.sessions.predict": lambda options: tyro.cli(predict.Arguments, args=options),
     "reports": partial(_parse_only, write_report),
     "reports.experiment": partial(_parse_only, experiment.write_report),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),

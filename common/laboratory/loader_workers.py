@@ -1,7 +1,7 @@
 """Prepare rows ahead by processes of a DataLoader, and tell from which batch on that trains faster (five minutes)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pandas as pd
@@ -17,7 +17,7 @@ from common.records.metrics import throughput
 from common.records.training import Record
 from common.sessions.experiment import Experiment, run
 
-ENVIRONMENTS = ("torch",)
+LAUNCHES = "first_base"
 
 _NAME = "{} loader workers"
 """A series; with none of them rows come from memory."""
@@ -27,7 +27,7 @@ _NAME = "{} loader workers"
 class Scope:
     """What a session measures."""
 
-    strategy: str = "torch_single"
+    strategy: str = field(default_factory=lambda: catalogue.first_base().name)
     """What trains."""
     preset: str = "mnist_5k"
     """What is trained, under weak scaling."""

@@ -32,8 +32,8 @@ from common.records.site import Site
 from common.sessions.experiment import Experiment, run
 from common.statistics.intervals import FEWEST_LAUNCHES
 
-ENVIRONMENTS = ("torch",)
-"""Those of the ways."""
+LAUNCHES = "ways"
+"""The programs of the catalogue's that it launches where none is named."""
 
 _KINDS = ("naive", "alone", "rows", "reduction")
 """In the order in which introductions tell of them."""

@@ -6,6 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from common.errors import UserError
+from common.files import write_atomically
+from common.records import manifest
+from common.records.header import Machine
 from common.records.tables import read_rows, write_rows
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import FAMILY_ERROR, judge, smallest_difference
@@ -172,6 +175,27 @@ def for_report(folder: Path) -> str:
         f"Not calibrated here: `nox -s calibrate` (about {MINUTES} minutes) would tell how often equal strategies are "
         "called different on this machine."
     )
+
+
+def copy_into(folder: Path, results: Path, host: Machine) -> None:
+    """Put the newest calibration of a machine like `host` into a comparison's folder, if `results` holds any.
+
+    One with too few blocks serves only where there is no other, and one with an edited file doesn't. Raises UserError
+    for a damaged one.
+    """
+    candidates = list[tuple[bool, Path]]()
+    for path in sorted(results.glob(f"*-{KIND}/{FILE}")):
+        earlier = read(path)
+        if (earlier.processor, earlier.cores) != (host.processor, host.usable_cores):
+            continue
+        if changed := manifest.check(path.parent).changed:
+            print(f"note: {path} isn't shown, since this was edited: {', '.join(changed)}.", flush=True)
+        else:
+            candidates.append((earlier.blocks >= BLOCKS, path))
+    if candidates:
+        # The names of folders begin with the time.
+        _, newest = max(candidates)
+        write_atomically(folder / FILE, newest.read_bytes())
 
 
 def write(path: Path, calibration: Calibration) -> None:

@@ -36,12 +36,13 @@ from common.launching.hosts import slurm
 from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
+from common.measurement import machine
 from common.records import calibration, ceiling, certificate, change, manifest, metrics
 from common.records.ceiling import Ceiling
 from common.records.certificate import Comparison
 from common.records.files import damaged_records, read_record, read_records
 from common.records.training import Record
-from common.sessions import calibrate, ceilings, chosen_hosts, regression, submission
+from common.sessions import ceilings, chosen_hosts, regression, submission
 from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
 from common.sessions.comparison_scope import Scope, certificate_launches, plan_table, worlds
@@ -98,7 +99,7 @@ def main() -> None:
         identity += f"\nagainst {against.commit}"
     job = slurm.job() if selection.slurm else None
     with begin(console, "compare", arguments, identity, kind=scope.profile, job=job) as session:
-        calibrate.copy_into(session.folder, session.folder.parent)
+        calibration.copy_into(session.folder, session.folder.parent, machine.host_facts())
         with other_checkout(against, session.folder) if against else nullcontext() as checkout:
             stages = _run(session, scope, hosts, checkout)
         failure = _conclude(session, against, stages)

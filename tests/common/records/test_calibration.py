@@ -5,16 +5,12 @@ comparison shows.
 import numpy as np
 import pytest
 
-from common.measurement import machine
 from common.records import calibration, manifest
 from common.records.calibration import measured
 from common.records.header import Machine
-from common.sessions import calibrate
 
-
-@pytest.fixture
-def here(monkeypatch):
-    monkeypatch.setattr(machine, "host_facts", lambda: Machine(processor="Some CPU, fast", cores=2))
+HERE = Machine(processor="Some CPU, fast", cores=2)
+"""The machine that a comparison is on."""
 
 
 def held(made):
@@ -93,14 +89,14 @@ def test_a_report_has_the_verdict_of_its_own_folder_or_says_how_to_get_one(make_
 
 
 @pytest.fixture
-def comparison(tmp_path, here):
+def comparison(tmp_path):
     """A function that says which of the calibrations, by the time in their folders' names, a comparison shows."""
 
     def shown(**calibrations):
         for time, made in calibrations.items():
             calibration.write(tmp_path / f"{time}-calibration" / calibration.FILE, made)
         folder = tmp_path / "comparison"
-        calibrate.copy_into(folder, tmp_path)
+        calibration.copy_into(folder, tmp_path, HERE)
         return calibration.read(folder / calibration.FILE) if (folder / calibration.FILE).exists() else None
 
     return shown
@@ -117,7 +113,7 @@ def test_a_comparison_shows_no_calibration_that_was_edited(make_calibration, com
     edited = tmp_path / "t2-calibration" / calibration.FILE
     manifest.note(edited.parent, [edited])
     calibration.write(edited, make_calibration(date="2026-01-04", alarms=0))
-    calibrate.copy_into(tmp_path / "comparison", tmp_path)
+    calibration.copy_into(tmp_path / "comparison", tmp_path, HERE)
     assert calibration.read(tmp_path / "comparison" / calibration.FILE) == older
     assert f"{edited} isn't shown, since this was edited: {calibration.FILE}." in capsys.readouterr().out
 

@@ -1,4 +1,4 @@
-"""Hold the statistics to their promise on this machine, with launches that are known to be equal, or to be slower.
+"""Hold the statistics to their promise here: equal launches, and ones with busy work (about 45 minutes).
 
 To start it: `nox -s calibrate`. One strategy is launched under three names, in rounds: `first` and `second` are equal,
 and `busy` has busy work of 5 % of its own step in its loop. An interrupted calibration goes on where it stopped when it
@@ -21,7 +21,6 @@ from rich.table import Table
 from common.declarations import catalogue
 from common.declarations.strategy import Strategy
 from common.errors import UserError, exit_with_one_line
-from common.files import write_atomically
 from common.launching import executor
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
@@ -32,6 +31,9 @@ from common.records.files import read_record
 from common.records.training import Record
 from common.sessions.comparison_scope import Scope, main_worlds, speed_launches
 from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, in_words, rounds_of
+
+LAUNCHES = "first_base"
+"""The program of the catalogue's that it launches where none is named."""
 
 RUNNERS: dict[str, Literal["busy"] | None] = {"first": None, "second": None, "busy": "busy"}
 """What runs the strategy's script, by the name that it is launched under."""
@@ -127,27 +129,6 @@ def main() -> None:
         table.add_row(promise.name, {True: "yes", False: "no", None: "can't be concluded"}[promise.holds], promise.seen)
     console.print(table)
     sys.exit(any(promise.holds is False for promise in promises))
-
-
-def copy_into(folder: Path, results: Path) -> None:
-    """Put the newest calibration of this kind of machine into a comparison's folder, if `results` holds any.
-
-    One with too few blocks serves only where there is no other, and one with an edited file doesn't. Raises UserError
-    for a damaged one.
-    """
-    facts, candidates = machine.host_facts(), list[tuple[bool, Path]]()
-    for path in sorted(results.glob(f"*-{calibration.KIND}/{calibration.FILE}")):
-        earlier = calibration.read(path)
-        if (earlier.processor, earlier.cores) != (facts.processor, facts.usable_cores):
-            continue
-        if changed := manifest.check(path.parent).changed:
-            print(f"note: {path} isn't shown, since this was edited: {', '.join(changed)}.", flush=True)
-        else:
-            candidates.append((earlier.blocks >= calibration.BLOCKS, path))
-    if candidates:
-        # The names of folders begin with the time.
-        _, newest = max(candidates)
-        write_atomically(folder / calibration.FILE, newest.read_bytes())
 
 
 def _make(launch: Placed[PlannedLaunch], folder: Path) -> Record:

@@ -1,4 +1,4 @@
-"""Predict what a step would take with more workers, other hosts and another link, from what was measured here.
+"""Predict steps with more workers, hosts and other links from what was measured here; `-- --verify` scores it.
 
 To start it: `nox -s predict -- --workers 8 64 --over-hosts 1 8 --bandwidth 25Gbit --latency 10us`. It reads the newest
 comparison and the newest session of collectives, and makes first what is missing. With --verify it measures over
@@ -55,8 +55,11 @@ HOSTS = 4
 SWEEPS, HELD = "sweeps", "held_out"
 """The folders of the libraries' launches, and of those that were held out, below the session's."""
 
-_SOURCES = {"compare": ("quick", "full"), "collectives": ("collectives",)}
-"""By the sessions that predictions rest on how the names of their folders end."""
+_SOURCES = {
+    "compare": ("common.sessions.compare", ("quick", "full")),
+    "collectives": ("common.laboratory.collectives", ("collectives",)),
+}
+"""By the sessions that predictions rest on their modules, and how the names of their folders end."""
 
 _PRESETS = ("pathway", "digits", "mnist_5k")
 """Of which one worker is measured, at two batches; two workers are measured on the first alone."""
@@ -173,11 +176,11 @@ def _predict(console: Console, arguments: Arguments) -> None:
     scope, output = arguments.scope, arguments.output
     results = arguments.session.results
     if output.plan:
-        for session, kinds in _SOURCES.items():
+        for session, (_, kinds) in _SOURCES.items():
             console.print(f"{session}: {_newest(results, kinds) or 'none yet, so it is made first'}")
         return
     ensure_writable(output.out)
-    folders = [_newest(results, kinds) or _made(results, session, kinds) for session, kinds in _SOURCES.items()]
+    folders = [_newest(results, kinds) or _made(results, session) for session, (_, kinds) in _SOURCES.items()]
     records = read_records(folders[0], Record)
     _refuse_others(records.values(), folders[0])
     measurements = measured(trusted(records, folders[0]).values(), read_records(folders[1], CollectivesRecord).values())
@@ -207,9 +210,10 @@ def _newest(results: Path, kinds: Sequence[str]) -> Path | None:
     return max(ended, key=lambda each: each.name, default=None)
 
 
-def _made(results: Path, session: str, kinds: Sequence[str]) -> Path:
+def _made(results: Path, session: str) -> Path:
     """The folder of a session that is made now. Raises UserError where it doesn't come to its end."""
-    subprocess.run([sys.executable, "-m", f"common.sessions.{session}", "--results", str(results)], cwd=ROOT)
+    module, kinds = _SOURCES[session]
+    subprocess.run([sys.executable, "-m", module, "--results", str(results)], cwd=ROOT)
     folder = _newest(results, kinds)
     if folder is None:
         raise UserError(f"Nothing is measured here: `nox -s {session}` didn't come to its end; mend it first.")
@@ -239,7 +243,7 @@ def _keep(folder: Path, predictions: Predictions) -> None:
 def _verify(console: Console, arguments: Arguments) -> None:
     scope, output = arguments.scope, arguments.output
     selection = Selection(virtual_hosts=HOSTS)
-    hosts, spread = chosen_hosts.find(console, "common.sessions.predict", selection, (1, 2, HOSTS), output.plan)
+    hosts, spread = chosen_hosts.find(console, "common.laboratory.predict", selection, (1, 2, HOSTS), output.plan)
     assert spread, "Virtual hosts are several."
     if output.plan:
         launches = [*fitted_to(scope, 1)]

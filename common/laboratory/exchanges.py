@@ -1,4 +1,4 @@
-"""Replay the exchange of every strategy alone, in rounds with its whole step, and try from which batch on it pays.
+"""Replay strategies' exchanges alone, beside their whole steps, and try from which batch on they pay (15 min).
 
 To start it: `nox -s exchanges`, or `nox -s exchanges -- --profile full --workers 4`. An interrupted session goes on
 where it stopped when it is started again with the same options.
@@ -121,7 +121,7 @@ def main() -> None:
     arguments = tyro.cli(Arguments, description=__doc__, args=submission.own_words(sys.argv[1:]))
     console, scope, output = console_for(width=120), arguments.scope, arguments.output
     if arguments.allocation.submit:
-        submission.submit(console, "exchanges", "common.sessions.exchanges", arguments)
+        submission.submit(console, "exchanges", "common.laboratory.exchanges", arguments)
         return
     if output.plan:
         table = Table("strategy", "base", "traces", "steps, of them without exchange", "replays")

@@ -10,16 +10,8 @@ from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, has_exchange
 from common.errors import UserError
-from common.launching.launch import python_for
-from common.measurement.record import declared
-from common.paths import ROOT
-from common.records import manifest
-from common.records.collectives import CollectivesRecord
-from common.records.files import read_record, read_records, write_record
-from common.records.trace import STEP, Message, Trace, read_trace, trace_path
-from common.records.training import Record
-from common.sessions import exchanges
-from common.sessions.exchanges import (
+from common.laboratory import exchanges
+from common.laboratory.exchanges import (
     Planned,
     Scope,
     at_batch,
@@ -29,6 +21,14 @@ from common.sessions.exchanges import (
     steps_table,
     traced,
 )
+from common.launching.launch import python_for
+from common.measurement.record import declared
+from common.paths import ROOT
+from common.records import manifest
+from common.records.collectives import CollectivesRecord
+from common.records.files import read_record, read_records, write_record
+from common.records.trace import STEP, Message, Trace, read_trace, trace_path
+from common.records.training import Record
 from tests.changes import changed
 
 PARTS_OF_A_MODEL = [
@@ -51,7 +51,7 @@ def made(tmp_path_factory):
     python_for(STRATEGY)
     folder = tmp_path_factory.mktemp("exchanges")
     report = folder / "report.pdf"
-    command = [sys.executable, "-m", "common.sessions.exchanges", "--results", str(folder), "--out", str(report)]
+    command = [sys.executable, "-m", "common.laboratory.exchanges", "--results", str(folder), "--out", str(report)]
     few = ["--strategies", STRATEGY.name, "--preset", "digits", "--repetitions", "1", "--iterations", "3"]
     result = subprocess.run([*command, *few], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stdout + result.stderr

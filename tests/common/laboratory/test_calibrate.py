@@ -1,4 +1,4 @@
-"""python -m common.sessions.calibrate: its rounds, how it ends, and that it goes on where it stopped. Launches are
+"""python -m common.laboratory.calibrate: its rounds, how it ends, and that it goes on where it stopped. Launches are
 made up."""
 
 import dataclasses
@@ -11,14 +11,14 @@ import pytest
 from common.contract.work import Work
 from common.declarations import catalogue
 from common.declarations.strategy import Options
+from common.laboratory import calibrate as program
+from common.laboratory.calibrate import RUNNERS, planned
 from common.launching import executor
 from common.measurement import machine
 from common.measurement.record import declared
 from common.records import calibration
 from common.records.files import write_record
 from common.records.training import Record, Window
-from common.sessions import calibrate as program
-from common.sessions.calibrate import RUNNERS, planned
 from common.sessions.comparison_scope import Scope, main_worlds
 
 SECONDS = {None: 0.1, "busy": 0.105}

@@ -1,6 +1,8 @@
-"""common/sessions/predict.py: what it reads, what it holds out, and what it refuses."""
+"""common/laboratory/predict.py: what it reads, what it holds out, and what it refuses."""
 
 import dataclasses
+import importlib.util
+import subprocess
 
 import pytest
 from msgspec import structs
@@ -8,14 +10,14 @@ from msgspec import structs
 from common.contract.task import PRESETS
 from common.declarations.sweep import Sweep
 from common.errors import UserError
+from common.laboratory import predict
+from common.laboratory.predict import HELD, SWEEPS, Scope, drawn, fitted_to, stages
 from common.launching.planned import Hosts
 from common.measurement import machine
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.prediction import Predictions, predictions_path
-from common.sessions import predict
 from common.sessions.folder import FINISHED
-from common.sessions.predict import HELD, SWEEPS, Scope, drawn, fitted_to, stages
 from tests.reports.records import MadeUpOptions, make_record
 
 SPREAD = Hosts(count=4, slots=1, cores=1, cores_together=2)
@@ -94,6 +96,28 @@ def test_the_plan_says_what_is_there_and_runs_nothing(monkeypatch, tmp_path, cap
     assert not [*tmp_path.glob("*-predict")]
     run(monkeypatch, tmp_path / "elsewhere", "--plan")
     assert "compare: none yet, so it is made first" in capsys.readouterr().out
+
+
+def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypatch, tmp_path):
+    write_comparison(tmp_path / "made")
+    asked, start = [], subprocess.run
+
+    def make(command, **given):
+        if "-m" not in command:
+            return start(command, **given)
+        asked.append(command[2])
+        assert importlib.util.find_spec(command[2])
+        (tmp_path / "results").mkdir(exist_ok=True)
+        kind = "collectives" if "collectives" in command[2] else "quick"
+        [source] = (tmp_path / "made").glob(f"*-{kind}")
+        return source.rename(tmp_path / "results" / source.name)
+
+    monkeypatch.setattr(predict.subprocess, "run", make)
+    monkeypatch.setattr(predict, "report", lambda *_: 0)
+    with pytest.raises(SystemExit):
+        run(monkeypatch, tmp_path / "results", "--workers", "8")
+    assert asked == ["common.sessions.compare", "common.laboratory.collectives"]
+    assert len([*(tmp_path / "results").glob("*-predict")]) == 1
 
 
 @pytest.mark.parametrize(
