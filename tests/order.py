@@ -6,6 +6,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+_EXPERIMENTS = ("laboratory/test_collectives.", "laboratory/test_exchanges", "laboratory/test_faults")
+
 _STARTS_STRATEGIES = (
     "_impl/",
     "contract/",
@@ -20,10 +22,9 @@ _STARTS_STRATEGIES = (
     "test_comparison",
     "test_additions",
     "test_earlier_commit",
-    "test_supervision",
-    "sessions/test_collectives",
+    "test_executor",
     "measurement/test_collectives",
-    "sessions/test_exchanges",
+    *_EXPERIMENTS,
 )
 """In the paths of tests that start strategies, or install something."""
 
@@ -38,8 +39,7 @@ _NEEDS_NO_FRAMEWORK = (
 
 _COMPARING = (
     *("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme"),
-    "sessions/test_collectives",
-    "sessions/test_exchanges",
+    *_EXPERIMENTS,
 )
 """In the paths of tests that compare: one comparison at a time runs on a machine."""
 
@@ -70,7 +70,9 @@ def shared_by(name: str) -> str:
     if "tests/slurm/" in name:
         return "slurm"
     if not _is_slow(name):
-        return name.partition("::")[0]
+        # Each session is alone on a machine, also one whose launches are made up.
+        is_of_sessions = re.search("common/(sessions|laboratory)/", name)
+        return "sessions" if is_of_sessions else name.partition("::")[0]
     strategy = _STRATEGY.match(name)
     return strategy[1] if strategy else name
 

@@ -32,6 +32,8 @@ def test_it(strategy, case):
         ("tests/contract/test_contract.py::test_the_momentum[torch_ddp]", "torch_ddp"),
         ("tests/test_readme.py::test_a_command[nox -l]", "comparison"),
         ("tests/common/test_compare.py::test_one", "comparison"),
+        ("tests/common/laboratory/test_faults.py::test_one", "comparison"),
+        ("tests/common/laboratory/test_predict.py::test_one", "sessions"),
         ("tests/common/contract/test_mlp.py::test_one", "tests/common/contract/test_mlp.py"),
         ("tests/contract/test_cases.py::test_one[pathway-64-1]", "tests/contract/test_cases.py"),
         ("tests/slurm/test_launches.py::test_one", "slurm"),

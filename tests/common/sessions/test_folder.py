@@ -235,8 +235,8 @@ def test_secrets_of_terraform_whose_names_begin_alike_are_not_kept(name):
 
 
 def test_programs_that_start_sessions_set_no_variable_that_counts_as_their_users():
-    modules = ("sessions.compare", "sessions.calibrate", "laboratory.collectives", "sessions.exchanges")
-    imports = ", ".join(f"common.{module}" for module in (*modules, "laboratory.matrix_products"))
+    experiments = sorted(path.stem for path in (ROOT / "common" / "laboratory").glob("[!_]*.py"))
+    imports = ", ".join(["common.sessions.compare", *(f"common.laboratory.{name}" for name in experiments)])
     code = f"import {imports}, common.sessions.folder, sklearn; print(common.sessions.folder.obeyed_variables())"
     environment = {"PATH": os.environ["PATH"]}
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
