@@ -29,7 +29,7 @@ from common.observations import answers
 from common.observations.display import Display, Measure, Series, Table, written
 from common.observations.numbers import DASH
 from common.observations.table import Missing, Observation, whole
-from common.records.accounted_launch import ENDED, AccountedLaunch, accounted_launches
+from common.records.accounted_launch import ENDED, OTHER, AccountedLaunch, accounted_launches
 from common.records.files import read_record, write_record
 from common.records.metrics import saving_cost
 from common.records.recovery import Recovery, recovery_path
@@ -226,7 +226,9 @@ def _answer(disturbed: Sequence[AccountedLaunch], kept: pd.DataFrame) -> str:
     verdicts = [launch.verdict for launch in disturbed if launch.became != ENDED]
     if not verdicts:
         return "No launch went on after its fault."
-    maths = f"What went on, held to the oracle: {_counted(verdicts)}."
+    wrong = sorted({launch.strategy for launch in disturbed if launch.became == OTHER})
+    maths = f"What went on, held to the oracle: {_counted(verdicts)}"
+    maths += f"; {', '.join(wrong)} trained something else." if wrong else "."
     if kept.empty:
         return maths
     best = kept.to_dict("records")[0]

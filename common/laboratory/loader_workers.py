@@ -3,24 +3,24 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
+from typing import Annotated
 
 import pandas as pd
+import tyro
 
 from common.contract.dataset import preset_task
 from common.declarations import catalogue
 from common.errors import UserError, exit_with_one_line
 from common.launching.planned import PlannedLaunch
 from common.observations.display import Display, Measure, Series
-from common.observations.table import Observation
-from common.records.certificate import trusted
+from common.observations.table import Missing, Observation
 from common.records.metrics import throughput
 from common.records.training import Record
 from common.sessions.experiment import Experiment, run
 
 LAUNCHES = "first_base"
-
 _NAME = "{} loader workers"
-"""A series; with none of them rows come from memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Scope:
     """Numbers of processes that prepare a worker's rows; beside them rows come from memory."""
     batch: tuple[int, ...] = (16, 64, 256)
     """Rows per worker."""
-    rounds: int = 6
+    rounds: Annotated[int, tyro.conf.arg(name="repetitions")] = 6
     """How often everything is launched; with fewer than 6 nothing is told for sure."""
 
     def __post_init__(self) -> None:
@@ -51,23 +51,24 @@ class Scope:
 
 def launches(scope: Scope, repetition: int) -> Iterator[PlannedLaunch]:
     """Every batch, with rows from memory and with each number of loaders."""
-    strategy, task = catalogue.find(scope.strategy), preset_task(scope.preset)
-    for batch in scope.batch:
-        for loaders in (0, *scope.loader_workers):
-            options = strategy.options(**{"loader_workers": loaders})
-            of_batch = replace(task, scaling="weak", workers=scope.workers, batch=batch)
-            yield PlannedLaunch(strategy, scope.workers, "throughput", repetition, of_batch, options)
+    strategy, workers = catalogue.find(scope.strategy), scope.workers
+    task = replace(preset_task(scope.preset), scaling="weak", workers=workers)
+    for batch, loaders in product(scope.batch, (0, *scope.loader_workers)):
+        options = strategy.options(**{"loader_workers": loaders})
+        yield PlannedLaunch(strategy, workers, "throughput", repetition, replace(task, batch=batch), options)
 
 
-def observe(launch: str, record: Record) -> Iterator[Observation]:
+def observe(launch: str, record: Record) -> Iterator[Observation | Missing]:
     """Seconds of a step, and for how long rank 0 waits for its rows in it."""
     series, number = _NAME.format(record.options["loader_workers"]), int(launch.rpartition("-")[2])
-    world = f"workers: {record.world_size}, {record.strategy} on {record.task.preset}"
-    row = partial(Observation, world=world, x=record.task.batch, series=series, round=number, launch=launch)
-    if record.status == "ok":
-        waits = [each.input_seconds / each.steps for each in record.windows if each.input_seconds is not None]
-        yield row(measure="seconds", value=throughput(record).seconds_per_step, oversubscribed=record.oversubscribed)
-        yield row(measure="input_seconds", value=float(pd.Series(waits).median()))
+    world, rows = f"workers: {record.world_size}, {record.strategy} on {record.task.preset}", record.task.batch
+    if record.status != "ok":
+        yield Missing(world=world, x=rows, series=series, round=number, status=record.status, reason=str(record.reason))
+        return
+    row = partial(Observation, world=world, x=rows, series=series, round=number, launch=launch)
+    waits = [each.input_seconds / each.steps for each in record.windows if each.input_seconds is not None]
+    yield row(measure="seconds", value=throughput(record).seconds_per_step, oversubscribed=record.oversubscribed)
+    yield row(measure="input_seconds", value=float(pd.Series(waits).median()))
 
 
 def show(records: Sequence[Record], observed: pd.DataFrame) -> Display:
@@ -90,7 +91,6 @@ EXPERIMENT = Experiment(
     scope=Scope,
     record=Record,
     launches=launches,
-    gather=lambda folder, records: trusted(records, folder),
     observe=observe,
     show=show,
 )

@@ -25,9 +25,11 @@ from common.launching.planned import Planned
 from common.observations import display, table
 from common.observations.display import Display, Observed
 from common.observations.table import Missing, Observation
+from common.records.certificate import trusted
 from common.records.files import read_record
 from common.records.header import Header
 from common.records.presentation import read_presented
+from common.records.training import Record
 from common.sessions import chosen_hosts, submission
 from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
 
@@ -84,6 +86,11 @@ class Arguments(Protocol):
         ...
 
 
+def _trusted(folder: Path, records: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The records that numbers may rest on."""
+    return trusted(records, folder) if all(isinstance(each, Record) for each in records.values()) else records
+
+
 @dataclass(frozen=True, kw_only=True)
 class Experiment(Generic[L]):
     """What one experiment differs in from all others."""
@@ -106,8 +113,11 @@ class Experiment(Generic[L]):
     """Makes one launch in a folder, and returns its record."""
     may_fail: Callable[[Any], bool] = lambda record: False
     """Whether the launch with this record may end for good, since that is what was to be found out."""
-    gather: Callable[[Path, Mapping[str, Any]], Mapping[str, L]] = lambda folder, records: records
-    """Adds to the records what else their launches left in the folder; leaves out those of other experiments."""
+    gather: Callable[[Path, Mapping[str, Any]], Mapping[str, L]] = _trusted
+    """Adds to the records what else their launches left in the folder; leaves out what is none of the experiment's.
+
+    By default nothing is added, and trainings that computed something else than declared are left out.
+    """
     observe: Callable[[str, L], Iterable[Observation | Missing]]
     """The rows of a launch, by the stem of its record's file, whatever became of it."""
     show: Callable[[Sequence[L], pd.DataFrame], Display]

@@ -139,7 +139,9 @@ def test_the_answer_says_who_lost_least_and_whether_the_maths_is_right(tmp_path)
 
     folder = write_session(tmp_path)
     assert told(folder)[0] == kept(50) + "What went on, held to the oracle: follows."
-    assert told(folder, ["some-kill-01"])[0] == kept(25) + "What went on, held to the oracle: 1 deviates, 1 follows."
+    assert told(folder, ["some-kill-01"])[0] == kept(25) + (
+        "What went on, held to the oracle: 1 deviates, 1 follows; amber_ring with restart trained something else."
+    )
     for gone, expected in {
         "some-plain-*": "What went on, held to the oracle: follows.",
         "some-kill-0[12].*": "No launch went on after its fault.",

@@ -47,6 +47,13 @@ def test_loaders_are_held_to_rows_from_memory_in_the_same_rounds():
     assert [row["of it waiting, ms"] for row in rows] == ["0.350", "0.350", "0.175", "0.175"]
 
 
+def test_a_launch_that_failed_is_told_with_the_reason():
+    planned = next(launches(SCOPE, 1))
+    failed = structs.replace(record_of(planned, 0.001), status="failed", reason="It broke.", windows=[])
+    [table] = display.missing_table(observed_of(EXPERIMENT, {planned.name: failed}))
+    assert [table.rows[0][each] for each in (0, -3, -1)] == ["0 loader workers", "failed", "It broke."]
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
