@@ -114,12 +114,22 @@ def restarting(program: list[str], launch: Launch, first: str, own: str) -> list
 TORCHRUN_SIGNAL = r"Root Cause.*\n(.*\n){3}.*rank +: (?P<rank>\d+) .*\n.*exitcode +: -(?P<signal>\d+) "
 """torchrun's report of the signal that ended the first failed rank. torchrun itself ends the other ranks."""
 
+TORCHRUN_OTHER_SIGNAL = (
+    r"time +: (?P<time>\S+)\n.*\n.*rank +: (?P<rank>\d+) .*\n.*exitcode +: -(?P<signal>(?!6 |15 )\d+) (.*\n)+"
+    r".*Root Cause.*\n.*\n.*time +: (?P=time)\n(.*\n){2}.*exitcode +: -6 "
+)
+"""torchrun's report of a signal from outside in the same second in which the rank that it takes for the first aborted.
+
+It notes when a rank failed in whole seconds, and takes the lowest rank of those that it finds in one (`ProcessFailure`
+in torch/distributed/elastic/multiprocessing/errors). But abort() is what a rank does itself, when it has lost another.
+"""
+
 TORCHRUN = Launcher(
     name="torchrun",
     command=torchrun,
     across_hosts=torchrun_across_hosts,
     task_in=rank_by("RANK", *MPI_RANKS),
-    signal_reports=(TORCHRUN_SIGNAL, *MPI_SIGNALS),
+    signal_reports=(TORCHRUN_OTHER_SIGNAL, TORCHRUN_SIGNAL, *MPI_SIGNALS),
     cause_report=MPIRUN_CAUSE,
 )
 

@@ -11,9 +11,11 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find
+from common.launching import exit_cause
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
+from pytorch_impl.strategies import TORCHRUN
 from tests.launching import require_private_networks, run_and_disturb
 
 CASES = [
@@ -31,6 +33,23 @@ def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(name, optio
     planned = PlannedLaunch(strategy, 2, "throughput", 1, task, strategy.options(**options))
     record = run_and_disturb(planned, psutil.Process.kill, tmp_path)
     assert record.reason == "rank 1 ended with signal 9, so all processes were ended."
+
+
+def test_an_abort_in_the_second_in_which_another_worker_was_killed_is_not_told_as_the_cause(tmp_path):
+    script, killed = tmp_path / "die.py", tmp_path / "killed"
+    script.write_text(f"""
+import os, pathlib, signal
+if os.environ["RANK"] == "1":
+    pathlib.Path({str(killed)!r}).touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+while not os.path.exists({str(killed)!r}):
+    pass
+os.abort()
+""")
+    command = [python_for(find("torch_ddp")).with_name("torchrun"), "--nproc-per-node", "2", script]
+    log = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120).stderr
+    reason = exit_cause.read(1, 60.0, log, TORCHRUN).reason
+    assert reason == "rank 1 ended with signal 9, so all processes were ended."
 
 
 def launched(name, *options, mount="true", **environment):
