@@ -18,7 +18,6 @@ from common.records.site import Site
 
 Kept = TypeVar("Kept")
 AnySite = TypeVar("AnySite", bound=Site | None)
-"""The hosts that a job is spread over; None: this machine."""
 
 
 class Executor(ABC, Generic[AnySite]):
@@ -50,7 +49,6 @@ class ThisMachine(Executor[None]):
     """A launch on this machine, without any ssh, by the code of this checkout or of another."""
 
     root: Path = ROOT
-    """The checkout."""
 
     def site(self, job: Job) -> None:
         """No hosts."""

@@ -21,7 +21,6 @@ class Checkpoints:
         self.earlier_pieces: Sequence[Piece] = ()
         """The steps before that had global batches of other sizes."""
         self.accuracies: list[Accuracy] = []
-        """Every test accuracy so far."""
 
     def start(self, is_first_rank: bool) -> Checkpoint | None:
         """What to go on from: on the first rank the task's checkpoint, where there is one.

@@ -100,7 +100,6 @@ class _CoreTimes:
 class _Reading:
     seconds: float
     own_seconds: float
-    """Processor time of all threads of this process."""
     involuntary_switches: int
     cores: _CoreTimes | None
     """None where the kernel lacks one of these cores, or counts nothing, as some containers' does."""

@@ -32,7 +32,6 @@ class Messages:
         if elements is None:
             raise ValueError(f"{size_bytes} bytes can't be divided among {ranks} ranks")
         self.elements = elements
-        """How many each rank puts in."""
         drawn = np.random.default_rng([seed, size_bytes, ranks])
         largest = _largest(self.data_type, ranks)
         least = 0 if self.data_type.kind == "u" else -largest

@@ -71,7 +71,6 @@ class Run:
             self._checkpoints.earlier_pieces = checkpoint.earlier_for(self.global_batch)
             self._share = dataclasses.replace(self._share, earlier_pieces=self._checkpoints.earlier_pieces)
         self.first_step = checkpoint.step if checkpoint else 0
-        """The step that every rank begins with."""
         self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
         """What every rank begins with: weights, and momentum where a checkpoint has any."""
         pinned_cores = world.placement.pinned_cores
