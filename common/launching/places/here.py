@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -61,13 +62,10 @@ def end(process: psutil.Popen) -> None:
         # Whoever is below can be found as long as the process is there.
         tree = [process, *process.children(recursive=True)]
         signal_all(tree, signal.SIGKILL)
-        if remaining := [each for each in psutil.wait_procs(tree, timeout=KILL_SECONDS)[1] if _runs(each)]:
+        remaining: list[psutil.Process] = []
+        for each in psutil.wait_procs(tree, timeout=KILL_SECONDS)[1]:
+            # A zombie is an entry that waits for its parent, which may never ask.
+            with suppress(psutil.NoSuchProcess):
+                remaining += [each] if each.status() != psutil.STATUS_ZOMBIE else []
+        if remaining:
             raise LaunchFailedError(what_remains(remaining))
-
-
-def _runs(process: psutil.Process) -> bool:
-    """Whether it is more than an entry that waits for its parent, which may never ask."""
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
