@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from common.contract.collectives import Collective, elements_of_rank
+from common.contract.collectives import Collective, Messages, elements_of_rank
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError
 from common.measurement import machine, startup
-from common.measurement.messages import Messages
 from common.measurement.world import World, facts_of
 from common.records.collectives import Cell, append_line, cells_path, transfer_seconds
 from common.records.site import site
