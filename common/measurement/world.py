@@ -2,20 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any
 
 from common.measurement import machine, startup
 from common.measurement.machine import Placement
-
-T = TypeVar("T")
-
-
-class AllGather(Protocol):
-    """Hands every rank's object to every rank."""
-
-    def __call__(self, value: T, /) -> list[T]:
-        """The objects in the order of the ranks."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +18,7 @@ class World:
     """Number of workers: of processes, or of replicas that one process holds or feeds."""
     backend: str = "none"
     device: str = "cpu"
-    all_gather: AllGather = lambda value: [value]
+    all_gather: Callable[[Any], list[Any]] = lambda value: [value]
     """Hands every rank's object to every rank, in the order of the ranks."""
     synchronize: Callable[[], object] = lambda: None
     """Waits until the device has done all it was given."""
