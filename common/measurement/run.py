@@ -27,8 +27,7 @@ from common.files import ensure_writable
 from common.measurement import machine, record, startup
 from common.measurement.boundaries import Boundaries
 from common.measurement.checkpoints import Checkpoints
-from common.measurement.clock import Clock
-from common.measurement.windows import MOST_STATES, unforeseen, windows_of
+from common.measurement.clock import MOST_STATES, Clock, unforeseen, windows_of
 from common.measurement.world import World
 from common.paths import new_record
 from common.records import metrics
