@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from common.launching.places import place
-from common.launching.places.place import Host, Question
+from common.launching.places.place import Host
 
 _EXCHANGES = 50
 _FIRST_SECONDS, _NEXT_SECONDS = 30.0, 10.0
@@ -50,7 +50,7 @@ def measure(hosts: Sequence[Host]) -> list[Offset]:
     """
     with ExitStack() as ends:
         # They connect at the same time, and then each is asked alone.
-        conversations = [ends.enter_context(place.conversation(Question(host, "clock"))) for host in hosts]
+        conversations = [ends.enter_context(place.conversation(host, "clock", {})) for host in hosts]
         offsets: list[Offset] = []
         for conversation in conversations:
             exchanges: list[Exchange] = []

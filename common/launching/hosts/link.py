@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from common.errors import UserError
 from common.launching.places import place
-from common.launching.places.place import Host, Question
+from common.launching.places.place import Host
 from common.records.header import Link
 
 _ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 0.2
@@ -24,9 +24,9 @@ def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
     Raises UserError, with the host, where one isn't reached, or one doesn't reach the other.
     """
     request = {"address": address, "seconds": seconds}
-    with place.conversation(Question(receiver, "link-serve", request)) as server:
+    with place.conversation(receiver, "link-serve", request) as server:
         request |= server.hear(_PATIENCE_SECONDS)
-        [sent] = place.ask([Question(sender, "link-send", request)], seconds + 2 * _PATIENCE_SECONDS)
+        [sent] = place.ask("link-send", {sender: request}, seconds + 2 * _PATIENCE_SECONDS)
         if sent.failure:
             raise UserError(sent.failure)
         received = server.hear(_PATIENCE_SECONDS)

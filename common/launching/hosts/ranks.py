@@ -18,7 +18,7 @@ from common.errors import FAILED_STATUS
 from common.launching import exit_cause
 from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.places import place
-from common.launching.places.place import LOST_STATUS, Host, Question, pipe, values_in
+from common.launching.places.place import LOST_STATUS, Host, pipe, values_in
 from common.launching.processes import signals_held
 
 _START_SECONDS = 30.0
@@ -108,8 +108,7 @@ def run_over_hosts(
                 request = {"launch": launch_id, "deadline_seconds": deadline_seconds}
                 request |= {"commands": assignment.commands, "environment": assignment.environment}
                 request |= {"heartbeat_seconds": assignment.host.heartbeat_seconds}
-                process = place.start(Question(assignment.host, "run", request))
-                parts.append(_Part(assignment.host, process))
+                parts.append(_Part(assignment.host, assignment.host.start("run", request)))
                 watch.add(parts[-1])
             ended = _until_one_fails(parts, watch, deadline_seconds + _START_SECONDS)
             if watch.unwritten:
@@ -122,8 +121,8 @@ def run_over_hosts(
             with signals_held():
                 watch.end(parts)
                 if outcome.status or not set(files[:1]) <= set(outcome.files):
-                    questions = [Question(host, "sweep", {"launch": launch_id}) for host in hosts]
-                    lost = [answer.host for answer in place.ask(questions, _SWEEP_SECONDS) if answer.lost]
+                    answers = place.ask("sweep", {host: {"launch": launch_id} for host in hosts}, _SWEEP_SECONDS)
+                    lost = [answer.host for answer in answers if answer.lost]
     # The others often notice a lost host first: for want of a partner they end before the connection does.
     gone = [part.host for part in parts if part.host in lost]
     if not gone or outcome.reason:
@@ -230,18 +229,15 @@ def _with_files(outcome: HostsOutcome, parts: Sequence[_Part], names: Sequence[s
         is_lost = outcome.status == LOST_STATUS
         folders, seconds = folders[:1], _SWEEP_SECONDS
         folders = [part for part in folders if not (is_lost and part.host.name == outcome.failed_host)]
-    questions = [
-        Question(part.host, "collect", {"folder": part.folder, "names": names if part is folders[0] else ()})
-        for part in folders
-    ]
-    for question, answer in zip(questions, place.ask(questions, seconds), strict=True):
+    requests = {part.host: {"folder": part.folder, "names": names if part is folders[0] else ()} for part in folders}
+    for answer in place.ask("collect", requests, seconds):
         host, files = answer.host.name, dict(outcome.files)
         if answer.failure:
             status = LOST_STATUS if answer.lost else FAILED_STATUS
             return outcome if outcome.status else HostsOutcome(status, host, answer.failure)
         for name, content in answer.values.items():
             try:
-                if name not in question.request["names"]:
+                if answer.host != folders[0].host or name not in names:
                     raise ValueError(name)
                 files[name] = msgspec.convert(content, bytes)
             except (ValueError, msgspec.ValidationError):

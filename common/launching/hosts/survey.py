@@ -11,7 +11,7 @@ from common.launching.hosts import clocks
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.facts import Facts, Route
 from common.launching.places import place
-from common.launching.places.place import Host, Question
+from common.launching.places.place import Host
 
 _COMMIT_LETTERS = 9
 
@@ -32,10 +32,8 @@ class HostFacts(Facts, frozen=True, kw_only=True):
 def survey(hosts: Sequence[Host]) -> list[HostFacts]:
     """Ask all hosts what they are, at the same time. Raises UserError, with the reasons, where some don't answer."""
     peers = {host: host.address() for host in hosts}
-    questions = [
-        Question(host, "facts", {"peers": [name for peer, name in peers.items() if peer != host]}) for host in hosts
-    ]
-    answers = place.ask(questions)
+    requests = {host: {"peers": [name for peer, name in peers.items() if peer != host]} for host in hosts}
+    answers = place.ask("facts", requests)
     if failures := [answer.failure for answer in answers if answer.failure]:
         raise UserError(" ".join(failures))
     surveyed: list[HostFacts] = []

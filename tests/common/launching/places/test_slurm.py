@@ -9,7 +9,7 @@ import pytest
 
 from common.declarations.slurm import srun as step
 from common.launching.places import place
-from common.launching.places.place import LOST_STATUS, Question
+from common.launching.places.place import LOST_STATUS
 from common.launching.places.slurm import SlurmNode
 from common.paths import ROOT
 
@@ -104,7 +104,7 @@ def test_what_srun_did_not_start_keeps_its_variables(monkeypatch):
 
 
 def test_an_agent_is_asked_through_srun_as_through_ssh(srun):
-    [answer] = place.ask([Question(NODE, "sweep", {"launch": "nobody"})])
+    [answer] = place.ask("sweep", {NODE: {"launch": "nobody"}})
     assert (answer.failure, answer.values) == (None, {"ended": 0})
     assert "--nodelist=node7" in srun.read_text()
 
