@@ -108,13 +108,11 @@ class PlannedLaunch:
     bandwidth_bits_per_second: float | None = None
     """Of the links of virtual hosts, where it was chosen."""
     delay_seconds: float | None = None
-    """As `Job` has it."""
     runner: Literal["busy", "tracer"] | None = None
     """What runs its script: busy work in its loop, or the tracer of its framework, which leaves a step's messages."""
 
     @property
     def name(self) -> str:
-        """As `Planned` has it."""
         details = [words.replace(" ", "_") for words in label(self.options).split(", ") if words]
         details += [] if has_exchange(self.options) else ["no_exchange"]
         details += [self.task.fault.in_words.replace(" ", "_")] if self.task.fault else []
@@ -191,7 +189,6 @@ class PlannedSweep:
 
     @property
     def name(self) -> str:
-        """As `Planned` has it."""
         bits = self.bandwidth_bits_per_second
         world = [self.replayed.strategy if self.replayed else self.library.name, f"{self.sweep.workers}w"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.records.files import to_json
@@ -111,12 +113,10 @@ def transfer_seconds(cell: Cell) -> list[float]:
 
     The ranks' clocks must be one, or have been set right.
     """
-    begins = [max(of_call) for of_call in zip(*cell.entered_seconds, strict=True)]
-    ends = [max(of_call) for of_call in zip(*cell.left_seconds, strict=True)]
-    return [(end - begin) / cell.loop_calls for begin, end in zip(begins, ends, strict=True)]
+    begins, ends = np.max(cell.entered_seconds, axis=0), np.max(cell.left_seconds, axis=0)
+    return ((ends - begins) / cell.loop_calls).tolist()
 
 
 def arrival_seconds(cell: Cell) -> list[list[float]]:
     """By rank and call how much later than the first rank it began, in seconds. Clocks as in `transfer_seconds`."""
-    first = [min(entered) for entered in zip(*cell.entered_seconds, strict=True)]
-    return [[moment - least for moment, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
+    return (np.array(cell.entered_seconds) - np.min(cell.entered_seconds, axis=0)).tolist()

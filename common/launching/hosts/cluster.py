@@ -62,7 +62,6 @@ class Cluster(Executor[Site]):
 
     @property
     def folder(self) -> Path | None:
-        """As `Executor` has it."""
         return None if self.shares_disk else Path(FOLDER)
 
     @property
