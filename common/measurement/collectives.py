@@ -80,15 +80,6 @@ class _Call:
         return None
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """What calls one right after the other took of the network and of this process's processor time."""
-
-    calls: int
-    sent_bytes: int | None
-    processor_seconds: float
-
-
 def measure(
     library: Library,
     sweep: Sweep,
@@ -155,13 +146,13 @@ def _cell(
     moments, error = _timed(sweep, call, barrier)
     loop_calls = sweep.iterations if sweep.pipelined else 1
     # Of ranks in one process it is that process's alone.
-    gathered = world.all_gather((moments, error, _counted(world, call.timed(), moments, loop_calls)))
-    if error := next((error for _, error, _ in gathered if error), None):
+    calls, sent_bytes, processor_seconds = _counted(world, call.timed(), moments, loop_calls)
+    gathered = world.all_gather((moments, error, sent_bytes, processor_seconds))
+    if error := next((error for _, error, *_ in gathered if error), None):
         return structs.replace(planned, status="failed", reason=f"{library.title}: {error}.")
     # All by the first rank's first moment, so that the numbers are small; hosts' clocks stay as they are.
     start = gathered[0][0][0][0]
-    calls = gathered[0][2].calls
-    sent = [counted.sent_bytes for *_, counted in gathered if counted.sent_bytes is not None]
+    sent = [each for _, _, each, _ in gathered if each is not None]
     algorithms = list(filter(None, (library.algorithm(each.collective, each.size_bytes) for each in parts)))
     formulas = [
         algorithm.sent_bytes and algorithm.sent_bytes(each.size_bytes, world.size)
@@ -173,11 +164,11 @@ def _cell(
     return structs.replace(
         planned,
         loop_calls=loop_calls,
-        entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls, *_ in gathered],
-        left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls, *_ in gathered],
+        entered_seconds=[[(entered - start) / 1e9 for entered, _ in of_rank] for of_rank, *_ in gathered],
+        left_seconds=[[(left - start) / 1e9 for _, left in of_rank] for of_rank, *_ in gathered],
         counted_calls=calls,
         sent_bytes=sum(sent) / calls if sent else None,
-        processor_seconds=sum(counted.processor_seconds for *_, counted in gathered) / calls,
+        processor_seconds=sum(each for *_, each in gathered) / calls,
         formula_bytes=None if not is_counted or None in formulas else sum(filter(None, formulas)),
         algorithm="; ".join(dict.fromkeys(each.name for each in algorithms)),
     )
@@ -238,8 +229,10 @@ def _clocked(run: Callable[[], object]) -> tuple[int, int]:
     return entered, now(clock)
 
 
-def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, int]], loop_calls: int) -> _Counted:
-    """Count over calls one right after the other.
+def _counted(
+    world: World, run: Callable[[], object], moments: list[tuple[int, int]], loop_calls: int
+) -> tuple[int, int | None, float]:
+    """The calls made one right after the other, and the bytes and the processor seconds that they took here.
 
     Meetings of the ranks before and after send something too, which as many meetings without calls tell. The ranks of
     a host follow one another, and the first of them counts its host's bytes.
@@ -261,4 +254,4 @@ def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, i
         world.all_gather(None)
         sent.append((machine.bytes_sent(interface) if interface else 0) - before)
     sent_bytes = max(sent[1] - sent[0], 0) if interface else None
-    return _Counted(calls, sent_bytes, max(processor[1] - processor[0], 0.0))
+    return calls, sent_bytes, max(processor[1] - processor[0], 0.0)
