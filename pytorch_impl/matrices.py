@@ -2,8 +2,8 @@
 
 from functools import partial
 
+from common.declarations.products import Way
 from common.declarations.strategy import PROCESS, MpiOptions
-from common.declarations.way import Way
 from pytorch_impl.libraries import MPIRUN
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 

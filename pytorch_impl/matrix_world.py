@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from common.declarations.products import Products
-from common.declarations.way import Way
+from common.declarations.products import Products, Way
 from common.measurement.matrix_products import Matrices, Multiply, measure
 from common.measurement.world import World
 from pytorch_impl import mpi

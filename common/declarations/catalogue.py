@@ -8,8 +8,8 @@ from functools import cache
 from typing import TypeVar
 
 from common.declarations.library import Library
+from common.declarations.products import Way
 from common.declarations.strategy import Family, Launcher, Strategy
-from common.declarations.way import Way
 from common.errors import UserError
 from common.paths import ROOT
 

@@ -17,8 +17,7 @@ from msgspec import structs
 
 from common.command_line import options_of
 from common.declarations.catalogue import ways
-from common.declarations.products import Products, check_workers
-from common.declarations.way import Way
+from common.declarations.products import Products, Way, check_workers
 from common.errors import UserError, exit_with_one_line
 from common.launching.exit_cause import Ended
 from common.launching.planned import Job

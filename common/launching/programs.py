@@ -12,10 +12,9 @@ from common.contract.task import Task
 from common.declarations import arguments as command_lines
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.products import Products, check_workers
+from common.declarations.products import Products, Way, check_workers
 from common.declarations.strategy import Options, Strategy
 from common.declarations.sweep import Sweep
-from common.declarations.way import Way
 from common.errors import UserError
 from common.files import ensure_writable
 from common.measurement import machine

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.declarations.products import Products, check_workers
-from common.declarations.way import Way
+from common.declarations.products import Products, Way, check_workers
 from common.errors import LaunchFailedError
 from common.measurement import machine, startup
 from common.measurement.world import World, facts_of

@@ -6,9 +6,8 @@ import pytest
 
 from common.command_line import options_of
 from common.declarations.arguments import parse
-from common.declarations.products import Products, check_workers
+from common.declarations.products import Products, Way, check_workers
 from common.declarations.strategy import PROCESS
-from common.declarations.way import Way
 from tests.common.conftest import NUMPY
 
 ALONE = Way(name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS)

@@ -9,9 +9,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from common.declarations.products import Products
+from common.declarations.products import Products, Way
 from common.declarations.strategy import PROCESS
-from common.declarations.way import Way
 from common.errors import LaunchFailedError
 from common.measurement import matrix_products as matrix
 from common.measurement.matrix_products import Matrices, inputs, measure

@@ -7,10 +7,9 @@ import pytest
 
 from common.declarations import catalogue
 from common.declarations.library import Algorithm, Library
-from common.declarations.products import Products
+from common.declarations.products import Products, Way
 from common.declarations.strategy import PROCESS, Traffic
 from common.declarations.sweep import Sweep
-from common.declarations.way import Way
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.header import PRESENTATION, Host
