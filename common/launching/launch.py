@@ -25,13 +25,12 @@ from common.declarations.strategy import Launch, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
 from common.launching import attempts, exit_cause, programs
-from common.launching.error_output import ErrorOutput
 from common.launching.exit_cause import exit_status
 from common.launching.inheritance import inherited, note_what_is_left_out
 from common.launching.injector import Injector
 from common.launching.processes import Outcome, end_with_parent, exit_on_signals, free_ports, run_group
 from common.launching.programs import Limits, Request
-from common.launching.waiting import waiting
+from common.launching.screen import ErrorOutput, waiting
 from common.measurement import machine, startup
 from common.paths import new_record
 from common.records import evidence
