@@ -101,7 +101,14 @@ def measure(
         timing_seconds = statistics.median(left - entered for entered, left in empty_calls) / 1e9
         about = {"facts": dict(facts), "timing_seconds": timing_seconds}
         append_line(lines, hosts | facts_of(world, library.family.packages) | about)
-    for planned in _planned(sweep):
+    if sweep.messages:
+        messages = read_trace(sweep.messages).messages
+        size_bytes = sum(each.size_bytes for each in messages)
+        cells = [Cell(collective=STEP, size_bytes=size_bytes, status="ok", messages=messages)]
+    else:
+        sizes = {each: [0] if each == Collective.BARRIER else sweep.size_bytes for each in sweep.collectives}
+        cells = [Cell(collective=str(each), size_bytes=size, status="ok") for each in sizes for size in sizes[each]]
+    for planned in cells:
         cell = _cell(library, sweep, world, prepare, barrier, planned)
         if lines:
             append_line(lines, cell)
@@ -115,18 +122,6 @@ def measure(
             raise LaunchFailedError(str(cell.reason))
     if lines:
         append_line(lines, {"elapsed_seconds": startup.seconds_since_start()})
-
-
-def _planned(sweep: Sweep) -> list[Cell]:
-    """The cells that are to be measured; only a step's has its messages."""
-    if sweep.messages:
-        messages = read_trace(sweep.messages).messages
-        size_bytes = sum(each.size_bytes for each in messages)
-        return [Cell(collective=STEP, size_bytes=size_bytes, status="ok", messages=messages)]
-    sizes = {each: [0] if each == Collective.BARRIER else sweep.size_bytes for each in sweep.collectives}
-    return [
-        Cell(collective=str(each), size_bytes=size, status="ok") for each in sweep.collectives for size in sizes[each]
-    ]
 
 
 def _cell(
