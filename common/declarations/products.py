@@ -15,7 +15,7 @@ MOST_ROWS = 8192
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Way(Measured):
+class MatrixProgram(Measured):
     """A way to compute C = A B: the declaration that all else derives from."""
 
     kind: Literal["naive", "alone", "rows", "reduction"]
@@ -71,7 +71,7 @@ class Products:
             raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
 
 
-def check_workers(way: Way, products: Products, workers: int) -> None:
+def check_workers(way: MatrixProgram, products: Products, workers: int) -> None:
     """Raises UserError where the way can't have so many workers, or they can't share the matrices evenly."""
     if not way.is_distributed:
         if workers > 1:

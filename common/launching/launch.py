@@ -29,7 +29,7 @@ from common.launching.exit_cause import exit_status
 from common.launching.inheritance import inherited, note_what_is_left_out
 from common.launching.injector import Injector
 from common.launching.processes import Outcome, end_with_parent, exit_on_signals, free_ports, run_group
-from common.launching.programs import Limits, Request
+from common.launching.programs import Request, Workload
 from common.launching.screen import ErrorOutput, waiting
 from common.measurement import machine, startup
 from common.paths import new_record
@@ -72,12 +72,12 @@ def command_for(program: Program, workers: int, script: list[str], port: int, op
     return program.launcher.command(Launch(python_for(program), script, workers, port, options))
 
 
-def environment_for(program: Program, limits: Limits) -> dict[str, str]:
+def environment_for(program: Program, limits: Workload) -> dict[str, str]:
     """The environment variables of a launch on this machine: those it inherits, and those that the launch sets."""
     return inherited() | settings_for(program, limits, "lo")
 
 
-def settings_for(program: Program, limits: Limits, interface: str) -> dict[str, str]:
+def settings_for(program: Program, limits: Workload, interface: str) -> dict[str, str]:
     """The environment variables that a launch sets, whose workers reach one another by the network `interface`."""
     common = {"OMP_NUM_THREADS": str(limits.threads), "PYTHONUNBUFFERED": "1"}
     of_family = program.family.settings(int(limits.deadline_seconds), limits.threads, interface)

@@ -18,7 +18,7 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.launching.exit_cause import Ended
 from common.launching.launch import RUNNER
-from common.launching.programs import Limits
+from common.launching.programs import Workload
 from common.measurement import machine
 from common.measurement.record import declared
 from common.records import collectives
@@ -38,7 +38,7 @@ class Job:
     """What is started for one launch: a program with its options, by how many workers on how many hosts."""
 
     program: Program
-    limits: Limits
+    limits: Workload
     options: Options
     """Those of its launcher; `arguments` are those of its script."""
     arguments: Sequence[str]

@@ -12,7 +12,7 @@ from common.contract.task import Task
 from common.declarations import arguments as command_lines
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.products import Products, Way, check_workers
+from common.declarations.products import MatrixProgram, Products, check_workers
 from common.declarations.strategy import Options, Strategy
 from common.declarations.sweep import Sweep
 from common.errors import UserError
@@ -22,7 +22,7 @@ from common.records.trace import read_trace
 
 SHARED_MEMORY = Path("/dev/shm")
 
-Limits = Task | Sweep | Products
+Workload = Task | Sweep | Products
 """What is computed in a launch, with the threads and the deadline that all of its processes keep to."""
 
 
@@ -30,7 +30,7 @@ Limits = Task | Sweep | Products
 class Request:
     """What is asked of a program."""
 
-    limits: Limits
+    limits: Workload
     workers: int
     options: Options
     """What its launcher is told."""
@@ -48,7 +48,7 @@ def parse(program: Program, arguments: Sequence[str]) -> Request:
         case Library():
             limits = command_lines.parse(Sweep, f"{program.name}: {program.title}.", arguments)
             options = program.options
-        case Way():
+        case MatrixProgram():
             limits = command_lines.parse(Products, f"{program.name}: {program.title}.", arguments)
             options = program.options
     return Request(limits, limits.workers or program.most_workers or 2, options)
@@ -66,7 +66,7 @@ def refuse_early(program: Program, request: Request) -> None:
             _refuse_fault(program, limits, workers, options)
         case Library(), Sweep():
             _refuse_collectives(program, limits, gpus)
-        case Way(), Products():
+        case MatrixProgram(), Products():
             check_workers(program, limits, workers)
         case _:
             raise TypeError(f"{program.name} isn't asked for a {type(limits).__name__}.")

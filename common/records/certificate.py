@@ -49,8 +49,8 @@ CHANGED = "its record isn't the one that the launch left"
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
-    """One launch beside what it should compute. Arrays are per step from `first_step` on."""
+class Certificate:
+    """What one launch computed beside what it should. Arrays are per step from `first_step` on."""
 
     launch: str
     strategy: str
@@ -91,7 +91,7 @@ class Comparison:
     oracle_losses: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
 
 
-def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Comparison]:
+def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Certificate]:
     """Every `ok` launch beside what it should compute. `records` are by launch; evidence that is kept is in `folder`.
 
     Not compared are asynchronous launches of several workers, those without evidence, with evidence that can't be read,
@@ -105,7 +105,7 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
         return oracle_of(*_oracle_key(record))
 
     ordered = sorted(good.items(), key=lambda item: repr(_oracle_key(item[1])))
-    compared: dict[str, Comparison] = {}
+    compared: dict[str, Certificate] = {}
     for launch, record in ordered:
         comparison = _comparison(launch, record)
         if launch in changed:
@@ -118,7 +118,7 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
     return [compared[launch] for launch in good]
 
 
-def deviating(comparisons: Sequence[Comparison]) -> list[str]:
+def deviating(comparisons: Sequence[Certificate]) -> list[str]:
     """What doesn't follow its oracle: a name for each strategy, number of workers and preset, with the reason."""
     notes: dict[str, str] = {}
     for each in comparisons:
@@ -135,7 +135,7 @@ def trusted(records: Mapping[str, Record], folder: Path) -> dict[str, Record]:
     return {launch: record for launch, record in records.items() if launch not in wrong}
 
 
-def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
+def reasons_not_ranked(comparisons: Sequence[Certificate], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
     """Why a strategy isn't ranked with so many workers, by both; empty where it is.
 
     Ranked is what follows the oracle in each of its launches, most of which ended well.
@@ -189,9 +189,9 @@ def _oracle_key(record: Record) -> tuple[Task, int, int, bool, tuple[Piece, ...]
     return maths_of(record.task), record.examples_per_step, record.task.steps, False, earlier
 
 
-def _comparison(launch: str, record: Record) -> Comparison:
+def _comparison(launch: str, record: Record) -> Certificate:
     task = record.task
-    return Comparison(
+    return Certificate(
         launch=launch,
         strategy=record.name,
         without_hosts=name_of(record.strategy, record.label),
@@ -211,7 +211,9 @@ def _comparison(launch: str, record: Record) -> Comparison:
     )
 
 
-def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callable[[Record], Trajectory]) -> Comparison:
+def _compared(
+    comparison: Certificate, record: Record, path: Path, oracle: Callable[[Record], Trajectory]
+) -> Certificate:
     """The comparison with its verdict. Raises UserError where nothing can be compared."""
     if record.exchange and not record.synchronous and record.world_size > 1:
         note = (
@@ -251,7 +253,7 @@ def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callab
     return dataclasses.replace(comparison, verdict=DEVIATES if wrong else FOLLOWS, note=note)
 
 
-def _with_recipe(comparison: Comparison, reading: Reading) -> Comparison:
+def _with_recipe(comparison: Certificate, reading: Reading) -> Certificate:
     """The comparison with what its updates were made of."""
     tensors, (least, largest) = reading.tensors, reading.shares
     return dataclasses.replace(
@@ -286,13 +288,13 @@ def _check(record: Record, maths: Task) -> None:
         raise UserError("The rows of this launch aren't those of the data set on this machine.")
 
 
-def _miscounted(comparison: Comparison) -> str:
+def _miscounted(comparison: Certificate) -> str:
     if comparison.examples == comparison.expected_examples:
         return ""
     return f"{comparison.examples:,} rows counted, {comparison.expected_examples:,} expected."
 
 
-def _missing(comparison: Comparison, record: Record) -> Iterator[str]:
+def _missing(comparison: Certificate, record: Record) -> Iterator[str]:
     """What of the losses and the count of rows isn't as it should be, in sentences."""
     if miscounted := _miscounted(comparison):
         yield miscounted

@@ -23,15 +23,15 @@ from common.launching.hosts import clocks, link, slurm, survey
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
 from common.launching.hosts.selection import Selection, parse_hosts
+from common.launching.hosts.supervisor import FOLDER, LAUNCH
 from common.launching.hosts.survey import HostFacts
-from common.launching.hosts.work import FOLDER, LAUNCH
 from common.launching.injector import Injector
 from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
 from common.launching.processes import Outcome
-from common.launching.virtual_hosts.calibration import calibrate
-from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Cable, Description, described
+from common.launching.virtual_hosts.link_calibration import calibrate
+from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.measurement import limits, machine
 from common.records import header
 from common.records.header import Allocated, Link, Virtual

@@ -16,7 +16,7 @@ import psutil
 from common.declarations import catalogue
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError
-from common.launching.hosts import work
+from common.launching.hosts import supervisor
 from common.measurement import limits, machine
 from common.measurement.limits import Limits
 from common.paths import ROOT
@@ -82,7 +82,7 @@ def facts(peers: Sequence[str]) -> Facts:
         command = ["git", "-C", str(ROOT), "diff", "--binary", "HEAD"]
         changes = hashlib.sha256(subprocess.run(command, capture_output=True, check=True).stdout).hexdigest()
     try:
-        shutil.rmtree(work.make_folder("facts"))
+        shutil.rmtree(supervisor.make_folder("facts"))
     except UserError as error:
         no_room = str(error)
     return Facts(

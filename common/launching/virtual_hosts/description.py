@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from common.errors import UserError
-from common.launching.virtual_hosts import messages
+from common.launching.virtual_hosts import packets
 
 VARIABLE = "LOCKSTEP_VIRTUAL_HOSTS"
 """Environment variable that describes the cluster to what runs on its head."""
@@ -125,8 +125,8 @@ def _ask(wish: Wish) -> None:
     """Have the keeper of the hosts do it. Raises UserError where it can't."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(SOCKET)
-        messages.send(connection, wish)
-        messages.receive(connection, type(None))
+        packets.send(connection, wish)
+        packets.receive(connection, type(None))
 
 
 def described() -> Description | None:

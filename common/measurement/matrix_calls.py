@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.declarations.products import Products, Way, check_workers
+from common.declarations.products import MatrixProgram, Products, check_workers
 from common.errors import LaunchFailedError
 from common.measurement import machine, startup
 from common.measurement.world import World, facts_of
@@ -81,7 +81,7 @@ Multiply = Callable[[Parts], object]
 
 
 def measure(
-    way: Way,
+    way: MatrixProgram,
     products: Products,
     world: World,
     barrier: Callable[[], object],
@@ -125,7 +125,7 @@ def measure(
         write_record(products.record, from_json(facts | measured, MatrixRecord))
 
 
-def declared(way: Way, products: Products, workers: int) -> dict[str, object]:
+def declared(way: MatrixProgram, products: Products, workers: int) -> dict[str, object]:
     """The fields of a record that are known before the launch."""
     return {
         "way": way.name,
