@@ -22,7 +22,7 @@ import torch
 
 from common.contract.mlp import parameter_bytes
 from common.declarations.arguments import parse_command_line
-from common.measurement import ceiling
+from common.measurement import probing
 from horovod_impl.strategies import TORCH
 from pytorch_impl import mlp
 
@@ -38,12 +38,12 @@ def main() -> None:
     _, horovod_world = world.join(hvd, task, options, mlp.device_name(device), synchronize)
     gradients = torch.zeros(parameter_bytes(task) // 4, device=device)
     all_reduce = partial(hvd.allreduce_, gradients, name="gradients")
-    exchange = ceiling.clock(all_reduce, horovod_world) if hvd.size() > 1 else []
+    exchange = probing.clock(all_reduce, horovod_world) if hvd.size() > 1 else []
     if hvd.rank() == 0:
         # The libraries by which this build of Horovod can exchange.
         built = {"Gloo": hvd.gloo_built(), "MPI": hvd.mpi_built(), "NCCL": hvd.nccl_built()}
         facts = {"built with": ", ".join(name for name, is_built in built.items() if is_built)}
-        ceiling.finish(TORCH, task, horovod_world, [], exchange, facts)
+        probing.finish(TORCH, task, horovod_world, [], exchange, facts)
     hvd.shutdown()
 
 

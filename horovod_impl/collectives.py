@@ -32,7 +32,7 @@ from horovod.common.exceptions import HorovodInternalError
 from common.contract.collectives import Collective
 from common.declarations.arguments import parse
 from common.declarations.sweep import Sweep
-from common.measurement.collectives import Operation, measure
+from common.measurement.collective_calls import Operation, measure
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from horovod_impl.strategies import HorovodOptions
 from pytorch_impl import mlp

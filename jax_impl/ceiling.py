@@ -26,7 +26,7 @@ from jax.sharding import PartitionSpec as P
 from common.contract import mlp as contract
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
-from common.measurement import ceiling
+from common.measurement import probing
 from common.measurement.world import World
 from common.records.ceiling import AS_TRAINED, Product, Window
 from jax_impl.mlp import WORKERS
@@ -43,7 +43,7 @@ def main() -> None:
     start_unless_given(DATA_PARALLEL, task, options)
     with joined(task) as (world, mesh):
         programs: dict[str, list[str]] = defaultdict(list)
-        products = ceiling.clock_products(task, world, partial(_as_trained, programs))
+        products = probing.clock_products(task, world, partial(_as_trained, programs))
         exchange = _clock_exchange(task, world, mesh) if world.size > 1 else []
         if world.rank == 0:
             facts: dict[str, str] = {}
@@ -51,7 +51,7 @@ def main() -> None:
                 libraries = {"YNNPACK" if "__ynn_fusion" in text else "Eigen" for text in texts}
                 facts[f"{kind} by"] = " and ".join(sorted(libraries))
             facts["threads of XLA's pool"] = os.environ["PJRT_NPROC"]
-            ceiling.finish(DATA_PARALLEL, task, world, products, exchange, facts)
+            probing.finish(DATA_PARALLEL, task, world, products, exchange, facts)
 
 
 def _as_trained(programs: dict[str, list[str]], product: Product) -> dict[str, tuple[partial[jax.Array], int]]:
@@ -90,7 +90,7 @@ def _clock_exchange(task: Task, world: World, mesh: Mesh) -> list[Window]:
         # Each all-reduce takes what the one before gave, so that none begins earlier.
         gradients = all_reduce(gradients)
 
-    return ceiling.clock(exchange, world)
+    return probing.clock(exchange, world)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from common.contract.collectives import Collective
 from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
-from common.measurement.collectives import Operation, measure
+from common.measurement.collective_calls import Operation, measure
 from common.measurement.world import World
 from jax_impl.libraries import IN_ONE_PROCESS, LIBRARY, OVER_GLOO
 from jax_impl.mlp import WORKERS

@@ -24,7 +24,7 @@ import torch.distributed as dist
 
 from common.contract import mlp as contract
 from common.declarations.arguments import parse_command_line
-from common.measurement import ceiling
+from common.measurement import probing
 from common.records.ceiling import AS_TRAINED, Product
 from pytorch_impl.strategies import DDP
 from pytorch_impl.world import join, leave
@@ -35,12 +35,12 @@ def main() -> None:
     task, options = parse_command_line(DDP, __doc__)
     world, device = join(DDP, task, options)
     with torch.inference_mode():
-        products = ceiling.clock_products(task, world, partial(_ways, device=device))
+        products = probing.clock_products(task, world, partial(_ways, device=device))
     # One tensor as large as all gradients. DistributedDataParallel sends as much, bucket by bucket.
     gradients = torch.zeros(contract.parameter_bytes(task) // 4, device=device)
-    exchange = ceiling.clock(lambda: dist.all_reduce(gradients), world) if world.size > 1 else []
+    exchange = probing.clock(lambda: dist.all_reduce(gradients), world) if world.size > 1 else []
     if world.rank == 0:
-        ceiling.finish(DDP, task, world, products, exchange, _facts())
+        probing.finish(DDP, task, world, products, exchange, _facts())
     leave()
 
 

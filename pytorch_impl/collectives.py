@@ -31,7 +31,7 @@ from common.contract.algorithms.exchange import AllReduce
 from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
-from common.measurement.collectives import Operation, measure
+from common.measurement.collective_calls import Operation, measure
 from pytorch_impl import mlp
 from pytorch_impl.libraries import BY_HAND, GLOO, LIBRARY, NCCL
 from pytorch_impl.point_to_point import carry_out

@@ -30,7 +30,7 @@ import numpy as np
 
 from common.declarations.arguments import parse
 from common.declarations.sweep import Sweep
-from common.measurement.collectives import Operation, measure
+from common.measurement.collective_calls import Operation, measure
 from pytorch_impl import mpi
 from pytorch_impl.libraries import OPEN_MPI
 

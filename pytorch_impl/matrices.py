@@ -2,14 +2,14 @@
 
 from functools import partial
 
+from common.declarations.products import MatrixProgram
 from common.declarations.strategy import PROCESS, MpiOptions
-from common.declarations.way import Way
 from pytorch_impl.libraries import MPIRUN
 from pytorch_impl.strategies import PYTORCH, TORCHRUN, BackendOptions
 
-_in_one_process = partial(Way, family=PYTORCH, launcher=PROCESS)
-_over_gloo = partial(Way, family=PYTORCH, launcher=TORCHRUN, options=BackendOptions(backend="gloo"))
-_over_mpi = partial(Way, family=PYTORCH, launcher=MPIRUN, options=MpiOptions(backend="mpi"))
+_in_one_process = partial(MatrixProgram, family=PYTORCH, launcher=PROCESS)
+_over_gloo = partial(MatrixProgram, family=PYTORCH, launcher=TORCHRUN, options=BackendOptions(backend="gloo"))
+_over_mpi = partial(MatrixProgram, family=PYTORCH, launcher=MPIRUN, options=MpiOptions(backend="mpi"))
 
 NAIVE = _in_one_process(
     name="naive",

@@ -18,7 +18,7 @@ if __name__ == "__main__":
 import torch
 
 from common.measurement import machine
-from common.measurement.matrix_products import Matrices, Multiply, Parts, measure
+from common.measurement.matrix_calls import Matrices, Multiply, Parts, measure
 from common.measurement.world import World
 from pytorch_impl.matrices import ALONE
 

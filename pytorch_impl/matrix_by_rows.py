@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from common.measurement.matrix_products import Matrices, Multiply, Parts
+from common.measurement.matrix_calls import Matrices, Multiply, Parts
 from common.measurement.world import World
 from pytorch_impl.matrices import ROWS_OVER_GLOO, ROWS_OVER_MPI
 from pytorch_impl.matrix_world import multiply_over

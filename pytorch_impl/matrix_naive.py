@@ -12,7 +12,7 @@ from common.declarations.arguments import parse
 from common.declarations.products import Products
 from common.errors import exit_with_one_line
 from common.measurement import machine
-from common.measurement.matrix_products import Matrices, Multiply, Parts, measure
+from common.measurement.matrix_calls import Matrices, Multiply, Parts, measure
 from common.measurement.world import World
 from pytorch_impl.matrices import NAIVE
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
-from common.declarations.products import Products
-from common.declarations.way import Way
-from common.measurement.matrix_products import Matrices, Multiply, measure
+from common.declarations.products import MatrixProgram, Products
+from common.measurement.matrix_calls import Matrices, Multiply, measure
 from common.measurement.world import World
 from pytorch_impl import mpi
 from pytorch_impl.world import join, leave
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def multiply_over(
-    gloo: Way,
+    gloo: MatrixProgram,
     over_gloo: Callable[[World, Matrices], Multiply],
-    mpirun: Way,
+    mpirun: MatrixProgram,
     over_mpi: "Callable[[MPI.Comm, Matrices], Multiply]",
     products: Products,
 ) -> None:

@@ -21,7 +21,7 @@ from common.declarations.arguments import to_arguments
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records import certificate
-from common.records.certificate import Comparison
+from common.records.certificate import Certificate
 from common.records.files import read_record
 from common.records.training import Record
 from tests.order import pytest_collection_modifyitems, pytest_xdist_make_scheduler
@@ -100,10 +100,10 @@ def oracle_of(maths: Task, global_batch: int, steps: int, earlier_pieces: tuple[
 
 
 @pytest.fixture
-def comparison_of() -> Callable[..., Comparison]:
+def comparison_of() -> Callable[..., Certificate]:
     """A function that holds a launch to what it should compute: by default what its own task says."""
 
-    def compare(launched: Launched, task: Task | None = None, name: str = "run") -> Comparison:
+    def compare(launched: Launched, task: Task | None = None, name: str = "run") -> Certificate:
         assert launched.record is not None, launched.output
         record = structs.replace(launched.record, task=task or launched.task)
         name = record.task.record.stem if record.task.record else name

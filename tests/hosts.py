@@ -17,9 +17,7 @@ import psutil
 import pytest
 
 from common.errors import PREFIX, REFUSED_STATUS, UserError
-from common.launching.virtual_hosts import cluster as virtual_cluster
-from common.launching.virtual_hosts import cores
-from common.launching.virtual_hosts.cluster import ENTER, virtual_hosts
+from common.launching.virtual_hosts import cores, virtual_cluster
 from common.launching.virtual_hosts.description import (
     HEAD_ADDRESS,
     HEAD_NAME,
@@ -28,6 +26,7 @@ from common.launching.virtual_hosts.description import (
     Cable,
     address_of,
 )
+from common.launching.virtual_hosts.virtual_cluster import ENTER, virtual_hosts
 from common.paths import ROOT
 from common.records.header import Link
 from tests import hosts_apart
@@ -81,7 +80,7 @@ class VirtualHost:
 class Cluster:
     """A virtual cluster and its hosts."""
 
-    made: virtual_cluster.Cluster
+    made: virtual_cluster.VirtualCluster
     hosts: tuple[VirtualHost, ...]
     head: VirtualHost
     link: Cable
@@ -120,7 +119,7 @@ class Cluster:
         program = (
             "import dataclasses, msgspec\n"
             "from common.errors import exit_with_one_line\n"
-            "from common.launching.virtual_hosts.calibration import calibrate\n"
+            "from common.launching.virtual_hosts.link_calibration import calibrate\n"
             "from common.launching.virtual_hosts.description import Cable, described\n"
             f"exit_with_one_line(lambda: print(msgspec.json.encode({expression}).decode()))"
         )
@@ -131,7 +130,7 @@ class Cluster:
         return result.stdout
 
 
-def seen_from_outside(made: virtual_cluster.Cluster) -> Cluster:
+def seen_from_outside(made: virtual_cluster.VirtualCluster) -> Cluster:
     """The cluster's hosts, by the numbers that their processes have here."""
     description, here = made.description, {}
     for process in psutil.Process(made.head).children(recursive=True):

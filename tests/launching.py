@@ -17,13 +17,13 @@ from common.launching import executor
 from common.launching.planned import PlannedLaunch
 from common.measurement.record import declared
 from common.records import certificate
-from common.records.certificate import FOLLOWS, Comparison
+from common.records.certificate import FOLLOWS, Certificate
 from common.records.files import read_record, read_records, write_record
 from common.records.training import Record
 from tests.conftest import Launched
 
 
-def assert_follows(launched: Launched, comparison: Comparison) -> None:
+def assert_follows(launched: Launched, comparison: Certificate) -> None:
     """Fail with what the launch printed, or with what it computed otherwise."""
     assert launched.status == 0, launched.output
     assert (comparison.verdict, comparison.note.partition("its workers changed")[0]) == (FOLLOWS, "")

@@ -162,7 +162,7 @@ def test_declarations_import_what_nox_can_import_under_any_python(folder):
         assert lent <= {f"{name}.options" for name in neighbours}
         ours = {name for name in modules if name.startswith("common.")}
         # The task is named in annotations alone.
-        declared = {f"common.declarations.{name}" for name in ("strategy", "library", "way", "slurm")}
+        declared = {f"common.declarations.{name}" for name in ("strategy", "library", "products", "slurm")}
         assert ours <= {
             "common.errors",
             "common.contract.split_layers",

@@ -23,7 +23,7 @@ from tensorflow.python.util import _pywrap_util_port
 from common.contract import mlp as contract
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
-from common.measurement import ceiling
+from common.measurement import probing
 from common.measurement.world import World
 from common.records.ceiling import AS_TRAINED, Product, Window
 from tf_impl import world
@@ -38,11 +38,11 @@ def main() -> None:
     with world.joined(task) as (cluster_world, strategy):
         # Else TensorFlow would see that nobody reads the products, and compute none of them.
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-        products = ceiling.clock_products(task, cluster_world, _as_trained)
+        products = probing.clock_products(task, cluster_world, _as_trained)
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
         exchange = _clock_exchange(task, cluster_world, strategy) if cluster_world.size > 1 else []
         if cluster_world.rank == 0:
-            ceiling.finish(MULTI_WORKER_MIRRORED, task, cluster_world, products, exchange, _facts())
+            probing.finish(MULTI_WORKER_MIRRORED, task, cluster_world, products, exchange, _facts())
 
 
 def _as_trained(product: Product) -> dict[str, tuple[tf.types.experimental.PolymorphicFunction, int]]:
@@ -79,7 +79,7 @@ def _clock_exchange(task: Task, cluster_world: World, strategy: tf.distribute.St
         [total] = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, [(local, gradients)])
         return total
 
-    return ceiling.clock(all_reduce, cluster_world)
+    return probing.clock(all_reduce, cluster_world)
 
 
 def _facts() -> dict[str, str]:

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from common.measurement.collectives import Operation, measure
+from common.measurement.collective_calls import Operation, measure
 from tf_impl import world
 
 GROUP_KEY = 2**20

@@ -30,7 +30,7 @@ from common.contract.collectives import Collective
 from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
-from common.measurement.collectives import Operation, measure
+from common.measurement.collective_calls import Operation, measure
 from tf_impl import mlp
 from tf_impl.devices import world_of
 from tf_impl.libraries import HIERARCHICAL_COPY, MIRRORED_COLLECTIVES, REDUCTION, REDUCTION_TO_ONE_DEVICE

@@ -14,6 +14,9 @@ import numpy as np
 Parts = Sequence[np.ndarray]
 """Each rank's input, in the order of the ranks."""
 
+_OFFSETS = 4099
+"""Places at which a rank's values of a call may begin; a prime, so that steps of any length meet all of them."""
+
 
 class Collective(StrEnum):
     """The collectives by their names on the command line, in the order of tutorials."""
@@ -52,7 +55,7 @@ class Meaning:
 
 
 def _total(parts: Parts) -> np.ndarray:
-    """The sum, in the parts' own type, which holds the sums of `messages` without rounding."""
+    """The sum, in the parts' own type, which holds the sums of `Messages` without rounding."""
     return np.sum(parts, axis=0, dtype=parts[0].dtype)
 
 
@@ -84,3 +87,49 @@ def elements_of_rank(collective: Collective, size_bytes: int, item_bytes: int, r
     if size_bytes % (item_bytes * (ranks if meaning.is_cut else 1)):
         return None
     return size_bytes // item_bytes // (ranks if meaning.parts_in else 1)
+
+
+class Messages:
+    """What all ranks put into every call of one collective at one size.
+
+    Values are random whole numbers, small enough for any sum over the ranks to be exact in their type. Each rank's
+    values of each call begin at a place of their own in one drawn sequence: a result that lacks a rank, has one twice,
+    swaps two, is shifted, or is left from the call before differs in almost every element. With `backwards` the last
+    rank counts as the first one.
+    """
+
+    def __init__(
+        self,
+        collective: Collective,
+        size_bytes: int,
+        data_type: str,
+        ranks: int,
+        seed: int,
+        backwards: bool = False,
+    ) -> None:
+        self.collective, self.size_bytes, self.ranks, self.backwards = collective, size_bytes, ranks, backwards
+        self.data_type = np.dtype(data_type)
+        elements = elements_of_rank(collective, size_bytes, self.data_type.itemsize, ranks)
+        if elements is None:
+            raise ValueError(f"{size_bytes} bytes can't be divided among {ranks} ranks")
+        self.elements = elements
+        drawn = np.random.default_rng([seed, size_bytes, ranks])
+        # As many of the largest as there are ranks add up to a number that the type holds exactly.
+        is_whole = self.data_type.kind in "iu"
+        exact = np.iinfo(self.data_type).max if is_whole else 2 ** (np.finfo(self.data_type).nmant + 1)
+        largest = max(1, min(int(exact), 2**24) // ranks)
+        least = 0 if self.data_type.kind == "u" else -largest
+        self._sequence = drawn.integers(least, largest + 1, elements + _OFFSETS).astype(self.data_type)
+        self._step = int(drawn.integers(1, _OFFSETS))
+
+    def of(self, rank: int, call: int) -> np.ndarray:
+        """What a rank puts into a call: a view, which isn't to be written to."""
+        first = (call * self.ranks + rank) * self._step % _OFFSETS
+        return self._sequence[first : first + self.elements]
+
+    def expected(self, rank: int, call: int) -> np.ndarray | None:
+        """What a rank has to have after a call; None where it gets nothing."""
+        parts = [self.of(each, call) for each in range(self.ranks)]
+        if self.backwards:
+            parts, rank = parts[::-1], self.ranks - 1 - rank
+        return MEANINGS[self.collective].results(parts, rank)

@@ -61,11 +61,6 @@ class Fault:
             return self.name
         return f"rank {self.rank}" if self.index is None else f"server {self.index}"
 
-    @property
-    def is_before_joining(self) -> bool:
-        """Whether it happens to a process that hasn't said anything yet."""
-        return self.kind in ("late", "missing")
-
 
 def parse(text: str) -> Fault:
     """The fault in words such as `kill:rank=1,step=150`. Raises UserError for anything that can't be meant."""

@@ -8,16 +8,16 @@ from functools import cache
 from typing import TypeVar
 
 from common.declarations.library import Library
+from common.declarations.products import MatrixProgram
 from common.declarations.strategy import Family, Launcher, Strategy
-from common.declarations.way import Way
 from common.errors import UserError
 from common.paths import ROOT
 
-Program = Strategy | Library | Way
+Program = Strategy | Library | MatrixProgram
 """What can be started. A probe is started as a strategy is."""
 
 T = TypeVar("T")
-P = TypeVar("P", Strategy, Library, Way)
+P = TypeVar("P", Strategy, Library, MatrixProgram)
 
 
 @cache
@@ -68,9 +68,9 @@ def libraries() -> dict[str, Library]:
 
 
 @cache
-def ways() -> dict[str, Way]:
+def ways() -> dict[str, MatrixProgram]:
     """Every way to multiply matrices by name, in the same order. Raises UserError for one that can't be meant."""
-    return _declared("matrices", Way)
+    return _declared("matrices", MatrixProgram)
 
 
 def find_library(name: str) -> Library:

@@ -1,14 +1,36 @@
-"""The sizes and the repetitions of a launch that multiplies matrices, C = A B."""
+"""A program that multiplies two matrices, C = A B, as its folder's `matrices.py` declares it, and what it multiplies.
+
+Standard library only.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-from common.declarations.way import Way
+from common.declarations.library import Measured
 from common.errors import UserError
 
 MOST_ROWS = 8192
 """The largest size: with its check it takes about 2 GB."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MatrixProgram(Measured):
+    """A way to compute C = A B: the declaration that all else derives from."""
+
+    kind: Literal["naive", "alone", "rows", "reduction"]
+    """The triple loop in one process; the framework's own product in one process, which is the base of the others; the
+    rows of A dealt out to workers; its columns dealt out with the rows of B, and whole-size products added up."""
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether workers share the product."""
+        return self.kind in ("rows", "reduction")
+
+    @property
+    def most_workers(self) -> int | None:
+        """How many workers it can have; None: any number."""
+        return None if self.is_distributed else 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +71,7 @@ class Products:
             raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
 
 
-def check_workers(way: Way, products: Products, workers: int) -> None:
+def check_workers(way: MatrixProgram, products: Products, workers: int) -> None:
     """Raises UserError where the way can't have so many workers, or they can't share the matrices evenly."""
     if not way.is_distributed:
         if workers > 1:

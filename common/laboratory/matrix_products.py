@@ -17,12 +17,11 @@ from msgspec import structs
 
 from common.command_line import options_of
 from common.declarations.catalogue import ways
-from common.declarations.products import Products, check_workers
-from common.declarations.way import Way
+from common.declarations.products import MatrixProgram, Products, check_workers
 from common.errors import UserError, exit_with_one_line
 from common.launching.exit_cause import Ended
 from common.launching.planned import Job
-from common.measurement.matrix_products import declared
+from common.measurement.matrix_calls import declared
 from common.observations import answers, table
 from common.observations.display import Display, Measure, Series
 from common.observations.table import Missing, Observation
@@ -72,7 +71,7 @@ class Scope:
         """How many rounds it makes."""
         return self.repetitions
 
-    def products(self, way: Way) -> Products:
+    def products(self, way: MatrixProgram) -> Products:
         """What a launch of this way multiplies. Raises UserError for a value that can't be meant."""
         return Products(
             sizes=tuple(sorted({*(self.naive_sizes if way.kind == "naive" else self.sizes)})),
@@ -86,7 +85,7 @@ class Scope:
 class Planned:
     """One launch of a session. Its name is that of its record and its log."""
 
-    way: Way
+    way: MatrixProgram
     products: Products
     repetition: int
 

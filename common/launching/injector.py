@@ -41,7 +41,6 @@ class Injector:
         self._address = str(folder / "injector") if folder else f"lockstep-{secrets.token_hex(8)}"
         self._lock, self._is_over = threading.Lock(), threading.Event()
         self.moments: list[Moment] = []
-        """What the processes have said, in the order in which it came."""
         self.injected_seconds: float | None = None
         self.injected_process: int | None = None
         self.reached_factor: float | None = None
@@ -59,7 +58,8 @@ class Injector:
             listener.bind(self._address if self._address.startswith("/") else f"\0{self._address}")
             listener.listen()
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-            if self._fault and self._fault.is_before_joining:
+            # These happen to a process that hasn't said anything yet.
+            if self._fault and self._fault.kind in ("late", "missing"):
                 threading.Thread(target=self._meet, args=(self._fault,), daemon=True).start()
             try:
                 yield

@@ -25,13 +25,12 @@ from common.declarations.strategy import Launch, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
 from common.launching import attempts, exit_cause, programs
-from common.launching.error_output import ErrorOutput
 from common.launching.exit_cause import exit_status
 from common.launching.inheritance import inherited, note_what_is_left_out
 from common.launching.injector import Injector
 from common.launching.processes import Outcome, end_with_parent, exit_on_signals, free_ports, run_group
-from common.launching.programs import Limits, Request
-from common.launching.waiting import waiting
+from common.launching.programs import Request, Workload
+from common.launching.screen import ErrorOutput, waiting
 from common.measurement import machine, startup
 from common.paths import new_record
 from common.records import evidence
@@ -73,12 +72,12 @@ def command_for(program: Program, workers: int, script: list[str], port: int, op
     return program.launcher.command(Launch(python_for(program), script, workers, port, options))
 
 
-def environment_for(program: Program, limits: Limits) -> dict[str, str]:
+def environment_for(program: Program, limits: Workload) -> dict[str, str]:
     """The environment variables of a launch on this machine: those it inherits, and those that the launch sets."""
     return inherited() | settings_for(program, limits, "lo")
 
 
-def settings_for(program: Program, limits: Limits, interface: str) -> dict[str, str]:
+def settings_for(program: Program, limits: Workload, interface: str) -> dict[str, str]:
     """The environment variables that a launch sets, whose workers reach one another by the network `interface`."""
     common = {"OMP_NUM_THREADS": str(limits.threads), "PYTHONUNBUFFERED": "1"}
     of_family = program.family.settings(int(limits.deadline_seconds), limits.threads, interface)
@@ -91,7 +90,17 @@ def main() -> None:
     if parent:
         end_with_parent(int(parent))
     program, request, command = prepare(sys.argv[1:])
-    _enter_private_network()
+    # In a network of its own nothing outside reaches the frameworks' servers, which listen on every interface, and the
+    # bytes of the loopback are the launch's alone.
+    if machine.has_private_network():
+        # A new network namespace has the interface lo switched off (netdevice(7), SIOCSIFFLAGS and IFF_UP).
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))
+    elif not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
+        print_note("no private network (unshare --user --net isn't allowed here), so wire bytes aren't known.")
+    else:
+        os.environ[machine.PRIVATE_NETWORK] = "1"
+        os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
     exit_on_signals()
     note_what_is_left_out()
     # A session keeps all output in the launch's log, and reads there how it ended.
@@ -165,23 +174,6 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
         request = dataclasses.replace(request, limits=dataclasses.replace(task, record=record))
     script = script_for(program, given, runner)
     return program, request, command_for(program, request.workers, script, port, request.options)
-
-
-def _enter_private_network() -> None:
-    """Start this program anew in a network namespace of its own, or say that there is none.
-
-    There nothing outside reaches the frameworks' servers, which listen on every interface, and the bytes of the
-    loopback are the launch's alone.
-    """
-    if machine.has_private_network():
-        # A new network namespace has the interface lo switched off (netdevice(7), SIOCSIFFLAGS and IFF_UP).
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-            fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))
-    elif not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
-        print_note("no private network (unshare --user --net isn't allowed here), so wire bytes aren't known.")
-    else:
-        os.environ[machine.PRIVATE_NETWORK] = "1"
-        os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.launching.exit_cause import Ended
 from common.launching.launch import RUNNER
-from common.launching.programs import Limits
+from common.launching.programs import Workload
 from common.measurement import machine
 from common.measurement.record import declared
 from common.records import collectives
@@ -38,7 +38,7 @@ class Job:
     """What is started for one launch: a program with its options, by how many workers on how many hosts."""
 
     program: Program
-    limits: Limits
+    limits: Workload
     options: Options
     """Those of its launcher; `arguments` are those of its script."""
     arguments: Sequence[str]
@@ -47,14 +47,12 @@ class Job:
     runner: str = ""
     """The module that runs its script; none: Python itself."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables that are tried on one machine."""
     hosts: int = 1
     bandwidth_bits_per_second: float | None = None
     """Of the links of virtual hosts, where it was chosen."""
     delay_seconds: float | None = None
     """Of these links; None: as they were made."""
     processes_beside: int = 0
-    """Those beside its workers."""
     check: Callable[[int], None] = lambda gpus: None
     """Raises UserError where several hosts with so many GPUs each can't have it."""
 
@@ -110,13 +108,11 @@ class PlannedLaunch:
     bandwidth_bits_per_second: float | None = None
     """Of the links of virtual hosts, where it was chosen."""
     delay_seconds: float | None = None
-    """As `Job` has it."""
     runner: Literal["busy", "tracer"] | None = None
     """What runs its script: busy work in its loop, or the tracer of its framework, which leaves a step's messages."""
 
     @property
     def name(self) -> str:
-        """As `Planned` has it."""
         details = [words.replace(" ", "_") for words in label(self.options).split(", ") if words]
         details += [] if has_exchange(self.options) else ["no_exchange"]
         details += [self.task.fault.in_words.replace(" ", "_")] if self.task.fault else []
@@ -193,7 +189,6 @@ class PlannedSweep:
 
     @property
     def name(self) -> str:
-        """As `Planned` has it."""
         bits = self.bandwidth_bits_per_second
         world = [self.replayed.strategy if self.replayed else self.library.name, f"{self.sweep.workers}w"]
         world += [] if self.hosts is None else [f"{self.hosts}h"]
@@ -259,9 +254,7 @@ class Hosts:
 
     count: int
     slots: int
-    """Workers that each host can have."""
     cores: int
-    """Of each host."""
     cores_together: int | None = None
     """Of the machine that virtual hosts share."""
     bandwidths_bits_per_second: tuple[float | None, ...] = (None,)

@@ -12,19 +12,17 @@ from common.contract.task import Task
 from common.declarations import arguments as command_lines
 from common.declarations.catalogue import Program
 from common.declarations.library import Library
-from common.declarations.products import Products, check_workers
+from common.declarations.products import MatrixProgram, Products, check_workers
 from common.declarations.strategy import Options, Strategy
 from common.declarations.sweep import Sweep
-from common.declarations.way import Way
 from common.errors import UserError
 from common.files import ensure_writable
 from common.measurement import machine
 from common.records.trace import read_trace
 
 SHARED_MEMORY = Path("/dev/shm")
-"""Where processes of a machine share memory."""
 
-Limits = Task | Sweep | Products
+Workload = Task | Sweep | Products
 """What is computed in a launch, with the threads and the deadline that all of its processes keep to."""
 
 
@@ -32,7 +30,7 @@ Limits = Task | Sweep | Products
 class Request:
     """What is asked of a program."""
 
-    limits: Limits
+    limits: Workload
     workers: int
     options: Options
     """What its launcher is told."""
@@ -50,7 +48,7 @@ def parse(program: Program, arguments: Sequence[str]) -> Request:
         case Library():
             limits = command_lines.parse(Sweep, f"{program.name}: {program.title}.", arguments)
             options = program.options
-        case Way():
+        case MatrixProgram():
             limits = command_lines.parse(Products, f"{program.name}: {program.title}.", arguments)
             options = program.options
     return Request(limits, limits.workers or program.most_workers or 2, options)
@@ -68,13 +66,20 @@ def refuse_early(program: Program, request: Request) -> None:
             _refuse_fault(program, limits, workers, options)
         case Library(), Sweep():
             _refuse_collectives(program, limits, gpus)
-        case Way(), Products():
+        case MatrixProgram(), Products():
             check_workers(program, limits, workers)
         case _:
             raise TypeError(f"{program.name} isn't asked for a {type(limits).__name__}.")
     if limits.device == "gpu" and gpus < workers:
         raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
-    _refuse_small_shared_memory(request)
+    task = limits if isinstance(limits, Task) else None
+    needed, free = options.shared_memory_bytes(task, workers), shutil.disk_usage(SHARED_MEMORY).free
+    if needed > free:
+        raise UserError(
+            f"{workers} workers need {needed / 2**20:.1f} MiB of shared memory, and {SHARED_MEMORY} has "
+            f"{free / 2**20:.1f} MiB free: give a container more by --shm-size (Docker, Podman) or by an emptyDir of "
+            "medium Memory there (Kubernetes), or start fewer workers."
+        )
     if limits.record:
         ensure_writable(limits.record)
     if isinstance(program, Strategy) and isinstance(limits, Task):
@@ -84,18 +89,6 @@ def refuse_early(program: Program, request: Request) -> None:
             ensure_writable(limits.checkpoint)
             if limits.checkpoint.exists():
                 read_checkpoint(limits.checkpoint, limits, share.global_batch)
-
-
-def _refuse_small_shared_memory(request: Request) -> None:
-    """Raises UserError where the launch needs more in /dev/shm than is free there."""
-    task = request.limits if isinstance(request.limits, Task) else None
-    needed, free = request.options.shared_memory_bytes(task, request.workers), shutil.disk_usage(SHARED_MEMORY).free
-    if needed > free:
-        raise UserError(
-            f"{request.workers} workers need {needed / 2**20:.1f} MiB of shared memory, and {SHARED_MEMORY} has "
-            f"{free / 2**20:.1f} MiB free: give a container more by --shm-size (Docker, Podman) or by an emptyDir of "
-            "medium Memory there (Kubernetes), or start fewer workers."
-        )
 
 
 def _refuse_fault(strategy: Strategy, task: Task, workers: int, options: Options) -> None:

@@ -27,11 +27,11 @@ def of_this_process(groups: str | None = None, mount: Path = _MOUNT) -> Limits:
 
     A group is limited by those above it as well, and so the smallest value counts.
     """
-    folders = _folders_of(groups, mount)
-    memory = [_number(folder / name) for folder in folders for name in ("memory.max", "memory.limit_in_bytes")]
+    all_folders = [*folders(groups, mount)]
+    memory = [_number(folder / name) for folder in all_folders for name in ("memory.max", "memory.limit_in_bytes")]
     # Without a limit version 1 has the largest multiple of a page's size (kernel's cgroup-v1/memory.rst).
     bounded = [value for value in memory if value is not None and value < 2**62]
-    cores = [share for folder in folders if (share := _cores(folder)) is not None]
+    cores = [share for folder in all_folders if (share := _cores(folder)) is not None]
     return Limits(memory_bytes=min(bounded, default=None), cores=min(cores, default=None))
 
 
@@ -43,9 +43,8 @@ def usable_cores() -> int:
 
 def throttles(groups: str | None = None, mount: Path = _MOUNT) -> list[Path]:
     """Return the file `cpu.stat` of each group that has a quota."""
-    files = [folder / "cpu.stat" for folder in _folders_of(groups, mount) if _cores(folder) is not None]
-    # Of version 1 a controller has several names, which are links to one folder.
-    return [*{file.resolve() for file in files if file.is_file()}]
+    files = [folder / "cpu.stat" for folder in folders(groups, mount) if _cores(folder) is not None]
+    return [file for file in files if file.is_file()]
 
 
 def throttled_seconds(files: Iterable[Path]) -> float:
@@ -61,19 +60,18 @@ def throttled_seconds(files: Iterable[Path]) -> float:
     return longest
 
 
-def _folders_of(groups: str | None, mount: Path) -> list[Path]:
+def folders(groups: str | None = None, mount: Path = _MOUNT) -> Iterator[Path]:
+    """The folders of each control group and of those above it: `0::/path` is version 2, `4:cpu,cpuacct:/path` 1."""
     text = Path("/proc/self/cgroup").read_text(encoding="utf-8") if groups is None else groups
-    return [folder for line in text.splitlines() for folder in _folders(line, mount)]
-
-
-def _folders(line: str, mount: Path) -> Iterator[Path]:
-    """The folders of a group and those above it: `0::/path` is version 2, `4:cpu,cpuacct:/path` version 1."""
-    _, controllers, path = line.split(":", 2)
-    for root in [mount / each for each in (controllers, *controllers.split(","))] if controllers else [mount]:
-        group = Path(os.path.normpath(root / path.lstrip("/")))
-        while group.is_relative_to(root):
-            yield group
-            group = group.parent
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        names = (controllers, *controllers.split(","))
+        # Of version 1 a controller has several names, which are links to one folder.
+        for root in dict.fromkeys((mount / name).resolve() for name in names):
+            group = Path(os.path.normpath(root / path.lstrip("/")))
+            while group.is_relative_to(root):
+                yield group
+                group = group.parent
 
 
 def _cores(folder: Path) -> float | None:

@@ -36,7 +36,6 @@ _CLAIM = "\0lockstep-measures"
 """The abstract socket that `alone` binds as well."""
 
 _PACKAGES = ("numpy", "scikit-learn", "safetensors")
-"""Distributions that every launch uses."""
 
 
 def host_facts() -> Machine:

@@ -2,10 +2,13 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from msgspec.structs import asdict
 
 from common.contract import mlp
 from common.contract.rows import shards_of
@@ -14,6 +17,7 @@ from common.contract.work import Work
 from common.declarations.strategy import Options, Strategy, label, other_maths
 from common.measurement import machine
 from common.measurement.world import World, facts_of
+from common.records import metrics
 from common.records.files import from_json
 from common.records.site import Site, site
 from common.records.training import Memory, Record, Startup, Window
@@ -115,3 +119,31 @@ def of_launch(
 def _finite(losses: Sequence[float]) -> list[float | None]:
     """The losses as a record has them: None for one that isn't finite."""
     return [loss if math.isfinite(loss) else None for loss in losses]
+
+
+def print_result(written: Record, path: Path) -> None:
+    """Print what the launch measured, with the `path` of its record."""
+    # As late as it can be: what a worker imports before its first step is a part of the time to it.
+    from rich.console import Console
+    from rich.table import Table
+
+    launch = metrics.throughput(written)
+    assert written.startup_seconds
+    assert written.final_accuracy is not None
+    startup_seconds = asdict(written.startup_seconds)
+    parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f}" for name, seconds in startup_seconds.items())
+    last_loss = math.nan if written.losses[-1] is None else written.losses[-1]
+    rows = {
+        "workers": f"{written.world_size}" + (" (more threads than cores)" if written.oversubscribed else ""),
+        "global batch": f"{written.examples_per_step} ({written.scaling} scaling)",
+        "throughput": f"{launch.samples_per_second:,.0f} samples/s",
+        "time per step": f"{1000 * launch.seconds_per_step:.3f} ms over {launch.windows} windows",
+        "time to first step": f"{written.time_to_first_step_s:.1f} s: {parts}",
+        "last loss, global batch": f"{last_loss:.5f}",
+        "test accuracy": f"{100 * written.final_accuracy:.1f} %",
+        "record": str(path),
+    }
+    table = Table(title=f"{written.strategy} on {written.data or written.task.preset}", show_header=False)
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console(width=None if sys.stdout.isatty() else 100).print(table)

@@ -2,20 +2,17 @@
 
 import dataclasses
 import hashlib
-import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec.structs import asdict
+from threadpoolctl import threadpool_limits
 
 from common import errors
 from common.contract import dataset, mlp
-from common.contract.checkpoint import Checkpoint
+from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from common.contract.evidence import MOST_BYTES, EvidenceFile, evidence_path
 from common.contract.mlp import State
 from common.contract.rows import Batch, shards_of, share_of
@@ -26,14 +23,11 @@ from common.errors import LaunchFailedError
 from common.files import ensure_writable
 from common.measurement import machine, record, startup
 from common.measurement.boundaries import Boundaries
-from common.measurement.checkpoints import Checkpoints
-from common.measurement.clock import Clock
-from common.measurement.windows import MOST_STATES, unforeseen, windows_of
+from common.measurement.clock import MOST_STATES, Clock, unforeseen, windows_of
 from common.measurement.world import World
 from common.paths import new_record
-from common.records import metrics
 from common.records.files import write_record
-from common.records.training import Memory, Record
+from common.records.training import Accuracy, Memory
 
 Tensor = Any
 """What a framework computes with, lazy or not, an array or a number: any type, since `common` names no framework."""
@@ -64,14 +58,13 @@ class Run:
         if world.rank == 0:
             ensure_writable(self.record_path)
             ensure_writable(task.checkpoint or self.record_path)
-        self._checkpoints = Checkpoints(task, self.dataset, self.global_batch)
         if task.checkpoint and checkpoint is None:
-            [checkpoint, *_] = world.all_gather(self._checkpoints.start(world.rank == 0))
+            is_read_here = world.rank == 0 and task.checkpoint.exists()
+            read = read_checkpoint(task.checkpoint, task, self.global_batch) if is_read_here else None
+            [checkpoint, *_] = world.all_gather(read)
         if checkpoint:
-            self._checkpoints.earlier_pieces = checkpoint.earlier_for(self.global_batch)
-            self._share = dataclasses.replace(self._share, earlier_pieces=self._checkpoints.earlier_pieces)
+            self._share = dataclasses.replace(self._share, earlier_pieces=checkpoint.earlier_for(self.global_batch))
         self.first_step = checkpoint.step if checkpoint else 0
-        """The step that every rank begins with."""
         self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
         """What every rank begins with: weights, and momentum where a checkpoint has any."""
         pinned_cores = world.placement.pinned_cores
@@ -88,6 +81,7 @@ class Run:
         self._step = self._window_start = self._window_end = self.first_step
         self._boundaries = Boundaries(task, world.rank, strategy.work is Work.COORDINATED)
         self._boundaries.reach(self.first_step)
+        self._accuracies: list[Accuracy] = []
         self._unread: list[tuple[Tensor | None, Tensor, int]] = []
         self._losses: list[list[float]] = []
         self._examples = 0
@@ -161,7 +155,7 @@ class Run:
 
     def checkpoint(self, step: int) -> Checkpoint:
         """What training can go on from, after so many steps: the state as it is now, read on every rank."""
-        return self._checkpoints.checkpoint(self._state(), step)
+        return Checkpoint(self._state(), step, self.global_batch, self._share.earlier_pieces)
 
     def finish(self, examples: int | None = None, **facts: object) -> None:
         """Gather every rank's times, then let rank 0 save the final state, write the record and print the result.
@@ -193,8 +187,8 @@ class Run:
         self._check_losses([each.losses for each in parts])
         if self.world.rank:
             return
-        checkpoints, path = self._checkpoints, self.task.checkpoint
-        checkpoints.save(state, self._step, self.clock.training_seconds)
+        path = self.task.checkpoint
+        self._save(state)
         if path:
             is_beside = path.resolve().parent == self.record_path.resolve().parent
             facts = {"checkpoint": path.name if is_beside else str(path.resolve())} | facts
@@ -209,16 +203,16 @@ class Run:
             self.world,
             parts,
             first_step=self.first_step,
-            earlier_pieces=checkpoints.earlier_pieces,
+            earlier_pieces=self._share.earlier_pieces,
             examples_per_step=self.global_batch,
             data_sha256=self.dataset.sha256,
             data=self.dataset.name,
-            accuracies=checkpoints.accuracies,
-            final_accuracy=checkpoints.accuracies[-1].accuracy,
+            accuracies=self._accuracies,
+            final_accuracy=self._accuracies[-1].accuracy,
             **facts,
         )
         write_record(self.record_path, written)
-        _print_result(written, self.record_path)
+        record.print_result(written, self.record_path)
 
     def _check_losses(self, losses: list[list[list[float]]]) -> None:
         """Raises LaunchFailedError unless there is a loss of every step and shard: `losses` by rank, step and shard."""
@@ -256,16 +250,27 @@ class Run:
             whose = "rank 0's loss" if self.strategy.work is Work.DATA_PARALLEL and self.world.size > 1 else "loss"
             loss = f"{whose} {np.mean(self._losses[-1]):.5f}   " if self._losses else ""
             print(f"step {self._step:>5}/{self.task.steps}   {loss}{rate:>9,.0f} samples/s", flush=True)
-        if self._checkpoints.is_due(self._step):
+        every = self.task.checkpoint_steps
+        if every and self._step % every == 0 and self._step < self.task.steps:
             state = self._state()
             if self.world.rank == 0:
-                self._checkpoints.save(state, self._step, self.clock.training_seconds)
+                self._save(state)
             # The other ranks wait, so no window has that time.
             self.world.all_gather(None)
         self._leave_evidence()
         self._boundaries.reach(self._step)
         if self._window_start == self.first_step and self.world.rank == 0:
             startup.leave_word(startup.FIRST_STEP)
+
+    def _save(self, state: State) -> None:
+        """Measure the test accuracy of the state as it is now, and save the state where the task names a file."""
+        with threadpool_limits(self.task.threads):
+            accuracy = mlp.accuracy(self.task, state, self.dataset.test_features, self.dataset.test_labels)
+        seconds = round(self.clock.training_seconds, 6)
+        self._accuracies.append(Accuracy(step=self._step, accuracy=accuracy, training_seconds=seconds))
+        if self.task.checkpoint:
+            checkpoint = Checkpoint(state, self._step, self.global_batch, self._share.earlier_pieces)
+            write_checkpoint(self.task.checkpoint, checkpoint, self.task)
 
     def _leave_evidence(self) -> None:
         """Where this step is evidence, have rank 0 keep the state of all replicas, of those that are alike once."""
@@ -312,30 +317,3 @@ class Run:
 
 def _digests(state: State) -> dict[str, bytes]:
     return {name: hashlib.sha256(np.ascontiguousarray(value).data).digest() for name, value in state.items()}
-
-
-def _print_result(written: Record, path: Path) -> None:
-    # As late as it can be: what a worker imports before its first step is a part of the time to it.
-    from rich.console import Console
-    from rich.table import Table
-
-    launch = metrics.throughput(written)
-    assert written.startup_seconds
-    assert written.final_accuracy is not None
-    startup_seconds = asdict(written.startup_seconds)
-    parts = ", ".join(f"{name.replace('_', ' ')} {seconds:.1f}" for name, seconds in startup_seconds.items())
-    last_loss = math.nan if written.losses[-1] is None else written.losses[-1]
-    rows = {
-        "workers": f"{written.world_size}" + (" (more threads than cores)" if written.oversubscribed else ""),
-        "global batch": f"{written.examples_per_step} ({written.scaling} scaling)",
-        "throughput": f"{launch.samples_per_second:,.0f} samples/s",
-        "time per step": f"{1000 * launch.seconds_per_step:.3f} ms over {launch.windows} windows",
-        "time to first step": f"{written.time_to_first_step_s:.1f} s: {parts}",
-        "last loss, global batch": f"{last_loss:.5f}",
-        "test accuracy": f"{100 * written.final_accuracy:.1f} %",
-        "record": str(path),
-    }
-    table = Table(title=f"{written.strategy} on {written.data or written.task.preset}", show_header=False)
-    for name, value in rows.items():
-        table.add_row(name, value)
-    Console(width=None if sys.stdout.isatty() else 100).print(table)

@@ -20,7 +20,6 @@ class Window(Part, frozen=True, kw_only=True):
     """A clocked window."""
 
     repetitions: Positive
-    """How often an operation was repeated."""
     seconds: Duration
     """How long that took, on the slowest rank."""
 
@@ -45,7 +44,6 @@ class ClockedProduct(Product, frozen=True, kw_only=True):
     """A product, and what it took."""
 
     way: str
-    """The way in which it was computed."""
     windows: list[Window]
 
 
@@ -56,7 +54,6 @@ class Ceiling(Header, frozen=True, kw_only=True, tag="ceiling"):
     """
 
     framework: str
-    """What computes, as the declarations of strategies name it."""
     preset: str
     dimensions: list[Positive]
     """Width of the input, of every hidden layer and of the output."""
@@ -71,7 +68,6 @@ class Ceiling(Header, frozen=True, kw_only=True, tag="ceiling"):
     exchanged_bytes: Count = 0
     """As many as one worker's gradients have."""
     operation: str = ""
-    """What exchanged them, in words."""
     facts: dict[str, str] = {}
     """What the framework tells of the libraries and the instruction sets that it computes with."""
     instruction_sets: list[str] = []

@@ -35,7 +35,6 @@ REASONS = {
     ASYNCHRONOUS: "for asynchronous updates",
     NOT_COMPARED: "for launches that couldn't be compared with the oracle",
 }
-"""By the verdict on one of its launches, why a strategy isn't ranked."""
 
 MOSTLY_FAILED = "for launches that mostly failed"
 ALL_REASONS = (*REASONS.values(), MOSTLY_FAILED)
@@ -50,8 +49,8 @@ CHANGED = "its record isn't the one that the launch left"
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
-    """One launch beside what it should compute. Arrays are per step from `first_step` on."""
+class Certificate:
+    """What one launch computed beside what it should. Arrays are per step from `first_step` on."""
 
     launch: str
     strategy: str
@@ -76,7 +75,6 @@ class Comparison:
     note: str = ""
     """Why a launch wasn't compared, what is wrong of it, or what its verdict rests on."""
     updates: int = 0
-    """How many were read."""
     least_share: float = math.nan
     """The smallest share that a worker's gradient had in any tensor's update; so `largest_share`. NaN: not told."""
     largest_share: float = math.nan
@@ -93,7 +91,7 @@ class Comparison:
     oracle_losses: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
 
 
-def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Comparison]:
+def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str] = ()) -> list[Certificate]:
     """Every `ok` launch beside what it should compute. `records` are by launch; evidence that is kept is in `folder`.
 
     Not compared are asynchronous launches of several workers, those without evidence, with evidence that can't be read,
@@ -107,7 +105,7 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
         return oracle_of(*_oracle_key(record))
 
     ordered = sorted(good.items(), key=lambda item: repr(_oracle_key(item[1])))
-    compared: dict[str, Comparison] = {}
+    compared: dict[str, Certificate] = {}
     for launch, record in ordered:
         comparison = _comparison(launch, record)
         if launch in changed:
@@ -120,7 +118,7 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
     return [compared[launch] for launch in good]
 
 
-def deviating(comparisons: Sequence[Comparison]) -> list[str]:
+def deviating(comparisons: Sequence[Certificate]) -> list[str]:
     """What doesn't follow its oracle: a name for each strategy, number of workers and preset, with the reason."""
     notes: dict[str, str] = {}
     for each in comparisons:
@@ -137,7 +135,7 @@ def trusted(records: Mapping[str, Record], folder: Path) -> dict[str, Record]:
     return {launch: record for launch, record in records.items() if launch not in wrong}
 
 
-def reasons_not_ranked(comparisons: Sequence[Comparison], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
+def reasons_not_ranked(comparisons: Sequence[Certificate], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
     """Why a strategy isn't ranked with so many workers, by both; empty where it is.
 
     Ranked is what follows the oracle in each of its launches, most of which ended well.
@@ -191,9 +189,9 @@ def _oracle_key(record: Record) -> tuple[Task, int, int, bool, tuple[Piece, ...]
     return maths_of(record.task), record.examples_per_step, record.task.steps, False, earlier
 
 
-def _comparison(launch: str, record: Record) -> Comparison:
+def _comparison(launch: str, record: Record) -> Certificate:
     task = record.task
-    return Comparison(
+    return Certificate(
         launch=launch,
         strategy=record.name,
         without_hosts=name_of(record.strategy, record.label),
@@ -213,7 +211,9 @@ def _comparison(launch: str, record: Record) -> Comparison:
     )
 
 
-def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callable[[Record], Trajectory]) -> Comparison:
+def _compared(
+    comparison: Certificate, record: Record, path: Path, oracle: Callable[[Record], Trajectory]
+) -> Certificate:
     """The comparison with its verdict. Raises UserError where nothing can be compared."""
     if record.exchange and not record.synchronous and record.world_size > 1:
         note = (
@@ -237,7 +237,10 @@ def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callab
     if record.task.is_smooth and record.exchange and not wrong_losses:
         _check(record, maths_of(record.task))
         trajectory = oracle(record)
-        deviations = _loss_deviations(record, trajectory)
+        # Of a loss in each step, of the whole batch or of a shard.
+        own = np.array(record.shard_losses, np.float64)
+        expected = np.broadcast_to(trajectory.shard_losses(record.shards)[:, record.first_step :], own.shape)
+        deviations = np.max(np.vectorize(loss_deviation)(own, expected), axis=0)
         left = np.flatnonzero(deviations > LOSS_TOLERANCE)
         if left.size and not wrong:
             wrong.append(f"losses leave the oracle's at step {record.first_step + left[0]}")
@@ -250,7 +253,7 @@ def _compared(comparison: Comparison, record: Record, path: Path, oracle: Callab
     return dataclasses.replace(comparison, verdict=DEVIATES if wrong else FOLLOWS, note=note)
 
 
-def _with_recipe(comparison: Comparison, reading: Reading) -> Comparison:
+def _with_recipe(comparison: Certificate, reading: Reading) -> Certificate:
     """The comparison with what its updates were made of."""
     tensors, (least, largest) = reading.tensors, reading.shares
     return dataclasses.replace(
@@ -285,21 +288,13 @@ def _check(record: Record, maths: Task) -> None:
         raise UserError("The rows of this launch aren't those of the data set on this machine.")
 
 
-def _loss_deviations(record: Record, trajectory: Trajectory) -> np.ndarray:
-    """The largest deviation of a loss in each step, of the whole batch or of a shard, (steps,)."""
-    own = np.array(record.shard_losses, np.float64)
-    expected = trajectory.shard_losses(record.shards)[:, record.first_step :]
-    of_shards = np.vectorize(loss_deviation)(own, np.broadcast_to(expected, own.shape))
-    return np.max(of_shards, axis=0)
-
-
-def _miscounted(comparison: Comparison) -> str:
+def _miscounted(comparison: Certificate) -> str:
     if comparison.examples == comparison.expected_examples:
         return ""
     return f"{comparison.examples:,} rows counted, {comparison.expected_examples:,} expected."
 
 
-def _missing(comparison: Comparison, record: Record) -> Iterator[str]:
+def _missing(comparison: Certificate, record: Record) -> Iterator[str]:
     """What of the losses and the count of rows isn't as it should be, in sentences."""
     if miscounted := _miscounted(comparison):
         yield miscounted

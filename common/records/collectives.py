@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.records.files import to_json
@@ -24,9 +26,7 @@ class Cell(Part, frozen=True, kw_only=True):
     size_bytes: Count
     """As nccl-tests counts it; 0 for a barrier."""
     status: Literal["ok", "unsupported", "failed"]
-    """How it ended."""
     reason: str | None = None
-    """Why it isn't ok: one sentence."""
     entered_seconds: list[list[Moment]] = []
     """By rank and call, when the rank began the call: by its host's monotonic clock, since the cell's first call."""
     left_seconds: list[list[Moment]] = []
@@ -48,7 +48,6 @@ class Cell(Part, frozen=True, kw_only=True):
     formula: str = ""
     """Its formula in words, or theirs. Presentation, as `source` is."""
     source: str = ""
-    """What says so."""
     messages: list[Message] = []
     """Those of a replayed step; its size is the sum of theirs."""
 
@@ -60,7 +59,6 @@ class Replayed(Part, frozen=True, kw_only=True):
     launch: str
     """The launch of the same round that made the whole step, by the stem of its record; empty: there was none."""
     source: str
-    """What told the messages, in words."""
     under_way_seconds: list[Seconds] = []
     """As its `Trace` has them."""
 
@@ -69,25 +67,19 @@ class CollectivesRecord(Header, frozen=True, kw_only=True, tag="collectives"):
     """What one launch measured, or why it measured nothing; cells that it had finished before it failed are kept."""
 
     library: str
-    """Its name."""
     title: str = ""
-    """Its name in prose. Presentation."""
     repetition: Positive = 1
     """Its round: which launch of this library, or of this replayed strategy, and world it is, from 1."""
     sweep: Sweep
-    """What was to be measured."""
     replayed: Replayed | None = None
-    """Where a strategy's step is replayed."""
     one_process: bool = False
     """Whether the ranks are devices of one process, so that there is one row of times for all of them."""
     facts: dict[str, str] = {}
-    """What the library tells of itself."""
     timing_seconds: Seconds = 0.0
     """What it takes to look at the clock before and after a call that does nothing: the median on the first rank."""
     elapsed_seconds: Seconds = 0.0
     """From the start until it had measured everything."""
     cells: list[Cell] = []
-    """In the order in which they were measured."""
 
 
 def cells_path(path: Path) -> Path:
@@ -121,12 +113,10 @@ def transfer_seconds(cell: Cell) -> list[float]:
 
     The ranks' clocks must be one, or have been set right.
     """
-    begins = [max(of_call) for of_call in zip(*cell.entered_seconds, strict=True)]
-    ends = [max(of_call) for of_call in zip(*cell.left_seconds, strict=True)]
-    return [(end - begin) / cell.loop_calls for begin, end in zip(begins, ends, strict=True)]
+    begins, ends = np.max(cell.entered_seconds, axis=0), np.max(cell.left_seconds, axis=0)
+    return ((ends - begins) / cell.loop_calls).tolist()
 
 
 def arrival_seconds(cell: Cell) -> list[list[float]]:
     """By rank and call how much later than the first rank it began, in seconds. Clocks as in `transfer_seconds`."""
-    first = [min(entered) for entered in zip(*cell.entered_seconds, strict=True)]
-    return [[moment - least for moment, least in zip(entered, first, strict=True)] for entered in cell.entered_seconds]
+    return (np.array(cell.entered_seconds) - np.min(cell.entered_seconds, axis=0)).tolist()

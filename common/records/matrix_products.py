@@ -1,8 +1,9 @@
 """The record of one launch that multiplied matrices: every part of every call on every rank, raw."""
 
 import statistics
-from itertools import pairwise
 from typing import Literal
+
+import numpy as np
 
 from common.declarations.products import Products
 from common.records.header import Header, Moment, Part, Positive, Seconds
@@ -24,15 +25,11 @@ class MatrixRecord(Header, frozen=True, kw_only=True, tag="matrix products"):
     """What one launch measured, or why it measured nothing."""
 
     way: str
-    """Its name."""
     title: str = ""
-    """Its name in prose. Presentation."""
     kind: Literal["naive", "alone", "rows", "reduction"]
-    """What it does, as its declaration says."""
     repetition: Positive = 1
     """Which of the launches of this way it is, from 1: the round that it belongs to."""
     products: Products
-    """What was to be multiplied."""
     elapsed_seconds: Seconds = 0.0
     """From the start until it had measured everything."""
     cells: list[Cell] = []
@@ -41,7 +38,7 @@ class MatrixRecord(Header, frozen=True, kw_only=True, tag="matrix products"):
 
 def call_seconds(cell: Cell) -> list[float]:
     """Of each call what passes from when the last rank begins until rank 0 has C."""
-    return [ends[-1] - starts for starts, ends in zip(_last_arrivals(cell), cell.moments_seconds[0], strict=True)]
+    return (np.array(cell.moments_seconds[0])[:, -1] - _last_arrivals(cell)).tolist()
 
 
 def part_shares(cell: Cell) -> dict[str, float]:
@@ -50,13 +47,9 @@ def part_shares(cell: Cell) -> dict[str, float]:
     What rank 0 did before the last rank began counts nowhere, and where it waits for a slower rank counts as the part
     that it waits in.
     """
-    spent: dict[str, list[float]] = {part: [] for part in cell.parts}
-    for arrival, moments in zip(_last_arrivals(cell), cell.moments_seconds[0], strict=True):
-        clipped = [max(moment, arrival) for moment in moments]
-        for part, (begun, ended) in zip(cell.parts, pairwise(clipped), strict=True):
-            spent[part].append(ended - begun)
-    medians = {part: statistics.median(seconds) for part, seconds in spent.items()}
-    return {part: seconds / sum(medians.values()) for part, seconds in medians.items()}
+    clipped = np.maximum(cell.moments_seconds[0], _last_arrivals(cell)[:, np.newaxis])
+    medians = np.median(np.diff(clipped, axis=1), axis=0)
+    return dict(zip(cell.parts, (medians / medians.sum()).tolist(), strict=True))
 
 
 def in_words(cell: Cell) -> str:
@@ -67,5 +60,5 @@ def in_words(cell: Cell) -> str:
     return f"{cell.size:>6} x {cell.size:<6} {median}  ({len(seconds)} calls; {shares})"
 
 
-def _last_arrivals(cell: Cell) -> list[float]:
-    return [max(moments[0] for moments in of_call) for of_call in zip(*cell.moments_seconds, strict=True)]
+def _last_arrivals(cell: Cell) -> np.ndarray:
+    return np.max([[moments[0] for moments in calls] for calls in cell.moments_seconds], axis=0)

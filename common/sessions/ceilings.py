@@ -14,7 +14,7 @@ from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Strategy
 from common.launching.exit_cause import Ended
 from common.launching.planned import Job, Size
-from common.measurement.ceiling import declared, rows_per_worker
+from common.measurement.probing import declared, rows_per_worker
 from common.records.ceiling import FOLDER, Ceiling
 from common.records.files import from_json, read_record, write_record
 from common.records.site import Site

@@ -39,7 +39,7 @@ from common.launching.planned import PlannedLaunch
 from common.measurement import machine
 from common.records import calibration, ceiling, certificate, change, manifest, metrics
 from common.records.ceiling import Ceiling
-from common.records.certificate import Comparison
+from common.records.certificate import Certificate
 from common.records.files import damaged_records, read_record, read_records
 from common.records.training import Record
 from common.sessions import ceilings, chosen_hosts, regression, submission
@@ -180,7 +180,7 @@ def _conclude(session: Session, against: Against | None, stages: Sequence[Stage[
     return failure or failure_of(certificates_here, [])
 
 
-def failure_of(records: Mapping[str, Record], comparisons: Sequence[Comparison]) -> str | None:
+def failure_of(records: Mapping[str, Record], comparisons: Sequence[Certificate]) -> str | None:
     """Why a comparison ends with status 1, in one sentence; None where it ends with 0.
 
     Something doesn't follow its oracle, or no launch of a configuration ended ok, and one failed.

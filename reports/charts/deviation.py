@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from common.contract.oracle import LOSS_TOLERANCE
 from common.observations import numbers
-from common.records.certificate import Comparison
+from common.records.certificate import Certificate
 from reports import blocks
 from reports.charts import layout, style, svg
 from reports.tables.certificate import step_deviations
@@ -26,7 +26,7 @@ _STEPS_OF_A_LINE = (25, 60)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
 
-def losses(comparisons: Sequence[Comparison], looks: Mapping[str, style.Style], width: float = style.WIDTH) -> bytes:
+def losses(comparisons: Sequence[Certificate], looks: Mapping[str, style.Style], width: float = style.WIDTH) -> bytes:
     """Loss curves on the oracle's, and their relative deviation from it, of launches that share one oracle.
 
     Of the launches of one strategy and worker count the one that deviates most is drawn. Of very many steps some are
@@ -62,7 +62,7 @@ def losses(comparisons: Sequence[Comparison], looks: Mapping[str, style.Style], 
         return svg.svg(figure)
 
 
-def _draw_run(left: Axes, right: Axes, comparison: Comparison, look: style.Style, phase: float, every: int) -> None:
+def _draw_run(left: Axes, right: Axes, comparison: Certificate, look: style.Style, phase: float, every: int) -> None:
     """One launch in both panels, its markers shifted by `phase` so that curves on one another all stay visible."""
     shown, deviations = comparison.losses[: len(comparison.oracle_losses)], step_deviations(comparison)
     starts = range(0, len(deviations), every)

@@ -18,7 +18,7 @@ from common.records.certificate import (
     FOLLOWS,
     NOT_COMPARED,
     OTHER_MATHS,
-    Comparison,
+    Certificate,
     trajectory_of,
 )
 from common.records.training import Record
@@ -47,17 +47,17 @@ _SUMMARY = {
 """The columns of a configuration, and of which of its launches' each is made how."""
 
 
-def compare(results: Results) -> list[Comparison]:
+def compare(results: Results) -> list[Certificate]:
     """Every `ok` launch beside its oracle, as `common.records.certificate.compare` has it."""
     return certificate.compare(results.records, results.folder, results.origin.differences.launches)
 
 
-def deviations(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+def deviations(comparisons: Sequence[Certificate]) -> pd.DataFrame:
     """One row for each launch beside its oracle, without the losses of its steps."""
     return columns.table("deviations", map(vars, comparisons))
 
 
-def summary(comparisons: Sequence[Comparison]) -> pd.DataFrame:
+def summary(comparisons: Sequence[Certificate]) -> pd.DataFrame:
     """One row per strategy, workers, exchange, global batch and maths: what its updates were made of, and the verdict.
 
     A single launch that deviates makes the verdict `deviates`. Other maths, whose names say so, have rows of their own.
@@ -77,7 +77,7 @@ def asynchronous(results: Results) -> pd.DataFrame:
     return columns.table("asynchronous", rows)
 
 
-def step_deviations(comparison: Comparison) -> np.ndarray:
+def step_deviations(comparison: Certificate) -> np.ndarray:
     """Relative deviation of each loss from the oracle's of the same step; NaN where a loss isn't finite."""
     steps = min(len(comparison.losses), len(comparison.oracle_losses))
     losses, expected = comparison.losses[:steps], comparison.oracle_losses[:steps]

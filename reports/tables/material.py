@@ -11,7 +11,7 @@ import pandas as pd
 from common.files import write_atomically
 from common.observations import answers
 from common.observations.launches import observed
-from common.records.certificate import DEVIATES, Comparison, reasons_not_ranked
+from common.records.certificate import DEVIATES, Certificate, reasons_not_ranked
 from reports.tables import (
     accounts,
     ceilings,
@@ -92,7 +92,7 @@ class Material:
         return {record.name: record.colors for record in self.results.records.values()}
 
     @cached_property
-    def beside_oracle(self) -> list[Comparison]:
+    def beside_oracle(self) -> list[Certificate]:
         """Every launch that ended ok."""
         return certificate.compare(self.results)
 

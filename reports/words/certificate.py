@@ -7,7 +7,7 @@ from functools import partial
 import pandas as pd
 
 from common.contract.oracle import LOSS_FLOOR, LOSS_TOLERANCE
-from common.records.certificate import ASYNCHRONOUS, DEVIATES, FOLLOWS, NOT_COMPARED, OTHER_MATHS, Comparison
+from common.records.certificate import ASYNCHRONOUS, DEVIATES, FOLLOWS, NOT_COMPARED, OTHER_MATHS, Certificate
 from reports import blocks
 from reports.charts import deviation, style
 from reports.tables.material import Material
@@ -82,11 +82,11 @@ def section(material: Material) -> list[blocks.Block]:
         *_recipes(material.certificates),
     ]
     compared = [each for each in material.beside_oracle if each.exchange and len(each.oracle_losses)]
-    groups: dict[tuple, list[Comparison]] = {}
+    groups: dict[tuple, list[Certificate]] = {}
     for comparison in compared:
         groups.setdefault((comparison.preset, comparison.global_batch, comparison.maths), []).append(comparison)
     for (preset, batch, _), members in sorted(groups.items()):
-        worst: dict[tuple[str, int, int], Comparison] = {}
+        worst: dict[tuple[str, int, int], Certificate] = {}
         for member in members:
             key = (member.without_hosts, member.hosts, member.workers)
             if key not in worst or member.loss > worst[key].loss:

@@ -22,8 +22,8 @@ from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS
 from common.environments.inventory import python_of
 from common.errors import LaunchFailedError, exit_with_one_line
-from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import INTERFACE, Cable
+from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.measurement import machine
 from common.statistics.intervals import median_interval
 from reports.tables.bandwidths import ring_bound

@@ -17,7 +17,7 @@ import numpy as np
 
 from common.contract.collectives import Collective
 from common.declarations.sweep import Sweep
-from common.measurement import collectives as laboratory
+from common.measurement import collective_calls as laboratory
 from common.measurement.runner import run_script
 from common.records.collectives import Cell, append_line, cells_path, read_lines
 from common.records.files import from_json, write_record

@@ -16,7 +16,7 @@ from common.contract import mlp, task
 from common.contract.rows import Share, share_of
 from common.contract.work import Work
 from common.declarations.strategy import Strategy
-from common.measurement import checkpoints, run
+from common.measurement import run
 from common.measurement.run import Run
 
 
@@ -94,7 +94,7 @@ def begin_schedule_one_step_late(given: task.Task) -> task.Task:
     return dataclasses.replace(given, learning_rate=given.learning_rate + fall, decay_steps=given.decay_steps + 1)
 
 
-def read_without_momentum(*arguments, read=checkpoints.read_checkpoint):
+def read_without_momentum(*arguments, read=run.read_checkpoint):
     found = read(*arguments)
     lost = {name: value * (not name.endswith(".momentum")) for name, value in found.state.items()}
     return dataclasses.replace(found, state=lost)
@@ -115,7 +115,7 @@ CONTROLS = {
     "other_weights": partial(patch.object, mlp, "initial_weights", moved_weights),
     "scaled_rate": partial(with_changed_task, scale_rate),
     "late_schedule": partial(with_changed_task, begin_schedule_one_step_late),
-    "lost_momentum": partial(patch.object, checkpoints, "read_checkpoint", read_without_momentum),
+    "lost_momentum": partial(patch.object, run, "read_checkpoint", read_without_momentum),
     "whole_batch": partial(patch.object, run, "share_of", whole_batch_for_every_worker),
     "another_shard": partial(patch.object, run, "share_of", shard_of_the_next_rank),
     "rows_twice": partial(patch.object, Share, "rows", some_rows_twice),

@@ -6,7 +6,7 @@ from common.contract import mlp
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find
 from common.launching import executor
-from common.measurement import ceiling
+from common.measurement import probing
 from common.records.ceiling import seconds_of
 from common.sessions import ceilings
 
@@ -18,6 +18,6 @@ def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have_and_no_products_
     assert found.status == "ok", found.reason
     assert (found.backend, found.world_size, found.products) == ("gloo", 2, [])
     assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
-    assert len(found.exchange) == ceiling.WINDOWS
+    assert len(found.exchange) == probing.WINDOWS
     assert 0 < seconds_of(found.exchange) < 10
     assert "Gloo" in found.facts["built with"]

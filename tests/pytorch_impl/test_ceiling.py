@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 from common.contract import mlp
 from common.contract.task import PRESETS
 from common.launching import executor
-from common.measurement import ceiling
+from common.measurement import probing
 from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
 from common.sessions import ceilings
 from common.sessions.comparison_scope import Scope
@@ -24,7 +24,7 @@ def found(tmp_path_factory) -> Ceiling:
 
 def test_every_product_of_a_step_is_clocked_in_every_way(found):
     assert found.status == "ok", found.reason
-    products = ceiling.products_of_step(PRESETS["digits"], 64)
+    products = probing.products_of_step(PRESETS["digits"], 64)
     ways = {each.way for each in found.products}
     assert {AS_TRAINED, "weights stored as (inputs, outputs)"} <= ways
     for way in ways:
@@ -35,7 +35,7 @@ def test_every_product_of_a_step_is_clocked_in_every_way(found):
 def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have(found):
     assert (found.backend, found.world_size) == ("gloo", 2)
     assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
-    assert len(found.exchange) == ceiling.WINDOWS
+    assert len(found.exchange) == probing.WINDOWS
     assert 0 < seconds_of(found.exchange) < 10
 
 

@@ -3,11 +3,11 @@
 from msgspec import structs
 
 from common.contract.task import PRESETS
-from common.measurement import ceiling
+from common.measurement import probing
 from common.records.ceiling import AS_TRAINED, Ceiling, ClockedProduct, Window
 from common.records.files import from_json
 
-PRODUCTS = ceiling.products_of_step(PRESETS["digits"], 64)
+PRODUCTS = probing.products_of_step(PRESETS["digits"], 64)
 
 
 def probe(framework: str = "amber", milliseconds: float = 1.0, **changes: object) -> Ceiling:

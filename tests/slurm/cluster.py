@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.launching.virtual_hosts.cluster import Cluster, virtual_hosts
 from common.launching.virtual_hosts.description import TEMPORARY_FOLDER, UNSHAPED, Cable
+from common.launching.virtual_hosts.virtual_cluster import VirtualCluster, virtual_hosts
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "cc")
 """What has to be installed: Debian's munge and slurm-wlm, and a compiler of C."""
@@ -55,7 +55,7 @@ _READY_SECONDS = 30.0
 class SlurmCluster:
     """A Slurm whose controller is on the head of virtual hosts."""
 
-    made: Cluster
+    made: VirtualCluster
     folder: Path
     start: Callable[..., subprocess.Popen[bytes]]
     """Starts a program that ends with the cluster, by a name for its log and its command line."""

@@ -24,6 +24,6 @@ def nothing_is_left(slurm):
     yield
     slurm.wait_for(["squeue", "--noheader", "--format=%i %T"], "")
     for name in slurm.made.description.names:
-        # A process by the launch that it belongs to, in the way of common/launching/hosts/work.py.
+        # A process by the launch that it belongs to, in the way of common/launching/hosts/supervisor.py.
         looking = "grep -lz ^LOCKSTEP_LAUNCH= /proc/[0-9]*/environ 2> /dev/null; ls -d /var/tmp/lockstep-* 2> /dev/null"
         slurm.wait_for(["ssh", "-T", name, f"{looking}; true"], "")

@@ -13,10 +13,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 import tensorflow as tf
 
-from common.contract.collectives import Collective
+from common.contract.collectives import Collective, Messages
 from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.measurement.messages import Messages
 from tf_impl import mlp, reductions
 from tf_impl.libraries import HIERARCHICAL_COPY, MIRRORED_COLLECTIVES
 

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 from common.contract import mlp
 from common.contract.task import PRESETS
 from common.launching import executor
-from common.measurement import ceiling
+from common.measurement import probing
 from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
 from common.sessions import ceilings
 from common.sessions.comparison_scope import Scope
@@ -30,7 +30,7 @@ def found(tmp_path_factory) -> Ceiling:
 def test_every_product_of_a_step_is_clocked_and_really_computed(found):
     """TensorFlow leaves out what nobody reads, and computes only once what it takes for the same product."""
     assert found.status == "ok", found.reason
-    assert [Product(*astuple(each)[:5]) for each in found.products] == ceiling.products_of_step(PRESETS["pathway"], 64)
+    assert [Product(*astuple(each)[:5]) for each in found.products] == probing.products_of_step(PRESETS["pathway"], 64)
     assert {each.way for each in found.products} == {AS_TRAINED}
     # More than any core has: 2 units for 16 fused multiplications and additions, 5 billion times a second.
     assert 0.1 < gigaflops(found) < 2 * 2 * 16 * 5
@@ -39,7 +39,7 @@ def test_every_product_of_a_step_is_clocked_and_really_computed(found):
 def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have(found):
     assert (found.backend, found.world_size) == ("RING", 2)
     assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["pathway"])
-    assert len(found.exchange) == ceiling.WINDOWS
+    assert len(found.exchange) == probing.WINDOWS
     assert 0 < seconds_of(found.exchange) < 10
 
 

@@ -41,21 +41,21 @@ def steps(algorithm: AllReduce, ranks: int, elements: int) -> list[dict[int, Exc
     An exchange takes place in the first step in which the ranks at both ends have come to it. Raises ValueError where
     ranks wait for one another for ever.
     """
+
+    def finds_its_peers(rank: int, meeting: dict[int, Exchange]) -> bool:
+        receiver, sender = meeting[rank].send_to, meeting[rank].receive_from
+        is_received = receiver is None or (receiver in meeting and meeting[receiver].receive_from == rank)
+        is_sent = sender is None or (sender in meeting and meeting[sender].send_to == rank)
+        return is_received and is_sent
+
     ahead = [[*algorithm(rank, ranks, elements)] for rank in range(ranks)]
     found: list[dict[int, Exchange]] = []
     while any(ahead):
         meeting = {rank: exchanges.pop(0) for rank, exchanges in enumerate(ahead) if exchanges}
-        while waiting := [rank for rank in meeting if not _finds_its_peers(rank, meeting)]:
+        while waiting := [rank for rank in meeting if not finds_its_peers(rank, meeting)]:
             for rank in waiting:
                 ahead[rank].insert(0, meeting.pop(rank))
         if not meeting:
             raise ValueError(f"All ranks wait for one another after {len(found)} steps.")
         found.append(meeting)
     return found
-
-
-def _finds_its_peers(rank: int, meeting: dict[int, Exchange]) -> bool:
-    receiver, sender = meeting[rank].send_to, meeting[rank].receive_from
-    is_received = receiver is None or (receiver in meeting and meeting[receiver].receive_from == rank)
-    is_sent = sender is None or (sender in meeting and meeting[sender].send_to == rank)
-    return is_received and is_sent

@@ -9,9 +9,9 @@ import sys
 import time
 
 from common.errors import exit_with_one_line
-from common.launching.hosts import link, work
+from common.launching.hosts import link, supervisor
 from common.launching.places.place import print_answer
-from common.launching.places.slurm import leave_step
+from common.launching.places.slurm_node import leave_step
 from common.launching.processes import exit_on_signals
 
 
@@ -33,11 +33,11 @@ def main() -> None:
             while lines.readline():
                 print_answer({"boottime_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME)})
         case "run":
-            sys.exit(work.run(lines, **request))
+            sys.exit(supervisor.run(lines, **request))
         case "collect":
-            print_answer(work.collect(**request))
+            print_answer(supervisor.collect(**request))
         case "sweep":
-            print_answer({"ended": work.sweep(**request)})
+            print_answer({"ended": supervisor.sweep(**request)})
         case "link-serve":
             link.serve(**request, answer=print_answer)
         case "link-send":

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from common.launching.places import place
-from common.launching.places.place import Conversation, Host, Question
+from common.launching.places.place import Host
 
 _EXCHANGES = 50
 _FIRST_SECONDS, _NEXT_SECONDS = 30.0, 10.0
@@ -50,16 +50,15 @@ def measure(hosts: Sequence[Host]) -> list[Offset]:
     """
     with ExitStack() as ends:
         # They connect at the same time, and then each is asked alone.
-        conversations = [ends.enter_context(place.conversation(Question(host, "clock"))) for host in hosts]
-        return [offset_of(_exchanges(each)) for each in conversations]
-
-
-def _exchanges(conversation: Conversation) -> list[Exchange]:
-    exchanges: list[Exchange] = []
-    for seconds in (_FIRST_SECONDS, *[_NEXT_SECONDS] * _EXCHANGES):
-        sent_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        conversation.say()
-        theirs_ns = conversation.hear(seconds)["boottime_ns"]
-        exchanges.append(Exchange(sent_ns, theirs_ns, time.clock_gettime_ns(time.CLOCK_BOOTTIME)))
-    # The first answer comes when the connection is there, and says nothing about the clocks.
-    return exchanges[1:]
+        conversations = [ends.enter_context(place.conversation(host, "clock", {})) for host in hosts]
+        offsets: list[Offset] = []
+        for conversation in conversations:
+            exchanges: list[Exchange] = []
+            for seconds in (_FIRST_SECONDS, *[_NEXT_SECONDS] * _EXCHANGES):
+                sent_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+                conversation.say()
+                theirs_ns = conversation.hear(seconds)["boottime_ns"]
+                exchanges.append(Exchange(sent_ns, theirs_ns, time.clock_gettime_ns(time.CLOCK_BOOTTIME)))
+            # The first answer comes when the connection is there, and says nothing about the clocks.
+            offsets.append(offset_of(exchanges[1:]))
+        return offsets

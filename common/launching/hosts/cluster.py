@@ -23,15 +23,15 @@ from common.launching.hosts import clocks, link, slurm, survey
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.ranks import Assignment, HostsOutcome, run_over_hosts
 from common.launching.hosts.selection import Selection, parse_hosts
+from common.launching.hosts.supervisor import FOLDER, LAUNCH
 from common.launching.hosts.survey import HostFacts
-from common.launching.hosts.work import FOLDER, LAUNCH
 from common.launching.injector import Injector
 from common.launching.launch import python_for, script_for, settings_for
 from common.launching.planned import Hosts, Job
 from common.launching.processes import Outcome
-from common.launching.virtual_hosts.calibration import calibrate
-from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Cable, Description, described
+from common.launching.virtual_hosts.link_calibration import calibrate
+from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.measurement import limits, machine
 from common.records import header
 from common.records.header import Allocated, Link, Virtual
@@ -48,7 +48,6 @@ class Cluster(Executor[Site]):
 
     members: Sequence[HostFacts]
     spread: Hosts
-    """What the plan knows of them."""
     offsets: Callable[[Sequence[HostFacts]], list[Offset]]
     """How far each of these hosts' clocks that count from boot is ahead of this machine's, now."""
     link: Callable[[Job], Link | None]
@@ -63,7 +62,6 @@ class Cluster(Executor[Site]):
 
     @property
     def folder(self) -> Path | None:
-        """As `Executor` has it."""
         return None if self.shares_disk else Path(FOLDER)
 
     @property
@@ -256,7 +254,13 @@ def find(console: Console, selection: Selection, workers: Sequence[int]) -> Clus
         slots, cores = min(host.slots for host in hosts), min(member.cores for member in surveyed)
         by_srun = selection.slurm and slurm.starts_mpi(hosts)
         spread, link_of = Hosts(len(hosts), slots, cores, srun_starts_mpi=by_srun), lambda job: link_between()
-        _refuse_without_slots(spread, workers)
+        all_slots, fewest = len(hosts) * slots, min((count for count in workers if count > 1), default=1)
+        if fewest > all_slots:
+            words = "1 host has" if len(hosts) == 1 else f"{len(hosts)} hosts have"
+            raise UserError(
+                f"{words} {all_slots} slots together, and {fewest} workers need as many: name more hosts or slots, or "
+                "give --workers 1."
+            )
     if selection.slurm:
         slurm.refuse_types(surveyed)
     virtual = Virtual(delay_seconds=selection.first_cable.delay_seconds, cores_per_host=selection.cores_per_host)
@@ -268,17 +272,6 @@ def find(console: Console, selection: Selection, workers: Sequence[int]) -> Clus
         virtual=virtual if wires else None,
         allocation=slurm.allocated(hosts) if selection.slurm else None,
     )
-
-
-def _refuse_without_slots(spread: Hosts, workers: Sequence[int]) -> None:
-    """Raises UserError where the hosts have no slots for any world of several workers that is asked for."""
-    slots, fewest = spread.count * spread.slots, min((count for count in workers if count > 1), default=1)
-    if fewest > slots:
-        words = f"{spread.count} host has" if spread.count == 1 else f"{spread.count} hosts have"
-        raise UserError(
-            f"{words} {slots} slots together, and {fewest} workers need as many: name more hosts or slots, or give "
-            "--workers 1."
-        )
 
 
 def _calibrated(description: Description) -> Callable[[Job], Link]:

@@ -14,10 +14,9 @@ from pathlib import Path
 import psutil
 
 from common.declarations import catalogue
-from common.declarations.strategy import Family
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError
-from common.launching.hosts import work
+from common.launching.hosts import supervisor
 from common.measurement import limits, machine
 from common.measurement.limits import Limits
 from common.paths import ROOT
@@ -51,7 +50,6 @@ class Facts(Part, frozen=True, kw_only=True):
     """Everything that a comparison has to know of a host."""
 
     hostname: str
-    """What the machine calls itself."""
     boot_id: str
     """The same for all hosts on one kernel."""
     commit: str | None
@@ -63,10 +61,8 @@ class Facts(Part, frozen=True, kw_only=True):
     cores: int
     """Those that the agent may use, and what it starts with it."""
     limits: Limits = Limits()
-    """Of control groups."""
     machine: Machine
     routes: dict[str, Route]
-    """By peer."""
     no_room: str | None
     """Why there can't be a folder for a launch's files, in one sentence."""
 
@@ -74,11 +70,19 @@ class Facts(Part, frozen=True, kw_only=True):
 def facts(peers: Sequence[str]) -> Facts:
     """The facts of this host, whose `peers` are the names of the others."""
     changes = no_room = None
+    environments: dict[str, dict[str, str] | None] = {}
+    for name, family in catalogue.families().items():
+        environments[name] = None
+        with suppress(NotInstalledError, subprocess.CalledProcessError):
+            if python := inventory.python_of(name):
+                command = [str(python), "-c", _VERSIONS, *family.packages]
+                printed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+                environments[name] = json.loads(printed)
     with suppress(OSError, subprocess.CalledProcessError):
         command = ["git", "-C", str(ROOT), "diff", "--binary", "HEAD"]
         changes = hashlib.sha256(subprocess.run(command, capture_output=True, check=True).stdout).hexdigest()
     try:
-        shutil.rmtree(work.make_folder("facts"))
+        shutil.rmtree(supervisor.make_folder("facts"))
     except UserError as error:
         no_room = str(error)
     return Facts(
@@ -87,7 +91,7 @@ def facts(peers: Sequence[str]) -> Facts:
         commit=machine.git_commit(),
         changes=changes,
         python=platform.python_version(),
-        environments={name: _versions(family) for name, family in catalogue.families().items()},
+        environments=environments,
         cores=limits.usable_cores(),
         limits=limits.of_this_process(),
         machine=machine.host_facts(),
@@ -114,12 +118,3 @@ def route_to(peer: str) -> Route:
                 prefix_length = int(ipaddress.ip_address(each.netmask)).bit_count()
                 return Route(interface=interface, address=address, prefix_length=prefix_length)
     return Route(failure=f"no interface has the address {address}")
-
-
-def _versions(family: Family) -> dict[str, str] | None:
-    """Versions of Python and the packages in a family's environment, or None where it isn't made."""
-    with suppress(NotInstalledError, subprocess.CalledProcessError):
-        if python := inventory.python_of(family.environment):
-            command = [str(python), "-c", _VERSIONS, *family.packages]
-            return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
-    return None

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from common.errors import UserError
 from common.launching.places import place
-from common.launching.places.place import Host, Question
+from common.launching.places.place import Host
 from common.records.header import Link
 
 _ROUND_TRIPS, _ROUND_TRIP_SECONDS = 100, 0.2
@@ -24,9 +24,9 @@ def measure(sender: Host, receiver: Host, address: str, seconds: float) -> Link:
     Raises UserError, with the host, where one isn't reached, or one doesn't reach the other.
     """
     request = {"address": address, "seconds": seconds}
-    with place.conversation(Question(receiver, "link-serve", request)) as server:
+    with place.conversation(receiver, "link-serve", request) as server:
         request |= server.hear(_PATIENCE_SECONDS)
-        [sent] = place.ask([Question(sender, "link-send", request)], seconds + 2 * _PATIENCE_SECONDS)
+        [sent] = place.ask("link-send", {sender: request}, seconds + 2 * _PATIENCE_SECONDS)
         if sent.failure:
             raise UserError(sent.failure)
         received = server.hear(_PATIENCE_SECONDS)
@@ -50,31 +50,26 @@ def serve(address: str, seconds: float, answer: Callable[[dict[str, float]], obj
             # A byte of 1 is echoed; the first other one begins the stream.
             while connection.recv(1) == b"\1":
                 connection.sendall(b"\1")
-            answer({"bytes_per_second": _rate_of(connection, seconds)})
+            # Once the stream has settled: what comes up to then is what the time begins with.
+            buffer, counted = bytearray(_PIECE_BYTES), 0
+            begin = now = time.monotonic()
+            settled, end = begin + _SETTLE_SHARE * seconds, begin + seconds
+            while now < end:
+                size = connection.recv_into(buffer)
+                if not size:
+                    raise ConnectionResetError("the sender left")
+                now = time.monotonic()
+                if begin < settled:
+                    begin = now
+                else:
+                    counted += size
+            if not counted:
+                raise TimeoutError("it carries next to nothing")
+            answer({"bytes_per_second": counted / (now - begin)})
             # What is still on its way is dropped (socket(7), SO_LINGER), and the sender told to stop.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError as error:
         raise _no_link(address, error) from error
-
-
-def _rate_of(connection: socket.socket, seconds: float) -> float:
-    """Bytes received per second, once the stream has settled."""
-    buffer, counted = bytearray(_PIECE_BYTES), 0
-    begin = now = time.monotonic()
-    settled, end = begin + _SETTLE_SHARE * seconds, begin + seconds
-    while now < end:
-        size = connection.recv_into(buffer)
-        if not size:
-            raise ConnectionResetError("the sender left")
-        now = time.monotonic()
-        if begin < settled:
-            # What comes up to here is what the time begins with.
-            begin = now
-        else:
-            counted += size
-    if not counted:
-        raise TimeoutError("it carries next to nothing")
-    return counted / (now - begin)
 
 
 def send(

@@ -18,7 +18,7 @@ from common.errors import FAILED_STATUS
 from common.launching import exit_cause
 from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.places import place
-from common.launching.places.place import LOST_STATUS, Host, Question, pipe, values_in
+from common.launching.places.place import LOST_STATUS, Host, pipe, values_in
 from common.launching.processes import signals_held
 
 _START_SECONDS = 30.0
@@ -48,7 +48,6 @@ class HostsOutcome:
     status: int
     """0, or the exit status of what failed first: 124 at the deadline, 255 where a host wasn't reached or was lost."""
     failed_host: str | None = None
-    """On which host it failed."""
     reason: str | None = None
     """One sentence; None where it went well, or the status and the log tell."""
     noted_boottime_ns: int = field(default_factory=lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME))
@@ -70,16 +69,8 @@ class _Part:
     folder: str | None = None
     next_heartbeat: float = 0.0
     """When it is due, on this machine's monotonic clock."""
-
-
-@dataclass
-class _Stream:
-    """One output of a part."""
-
-    part: _Part
-    is_errors: bool
-    rest: bytes = b""
-    """The line that isn't complete yet."""
+    rests: dict[bool, bytes] = field(default_factory=lambda: {False: b"", True: b""})
+    """Of the output and of the errors (True) the line that isn't complete yet."""
 
 
 def run_over_hosts(
@@ -110,8 +101,7 @@ def run_over_hosts(
                 request = {"launch": launch_id, "deadline_seconds": deadline_seconds}
                 request |= {"commands": assignment.commands, "environment": assignment.environment}
                 request |= {"heartbeat_seconds": assignment.host.heartbeat_seconds}
-                process = place.start(Question(assignment.host, "run", request))
-                parts.append(_Part(assignment.host, process))
+                parts.append(_Part(assignment.host, assignment.host.start("run", request)))
                 watch.add(parts[-1])
             ended = _until_one_fails(parts, watch, deadline_seconds + _START_SECONDS)
             if watch.unwritten:
@@ -124,8 +114,8 @@ def run_over_hosts(
             with signals_held():
                 watch.end(parts)
                 if outcome.status or not set(files[:1]) <= set(outcome.files):
-                    questions = [Question(host, "sweep", {"launch": launch_id}) for host in hosts]
-                    lost = [answer.host for answer in place.ask(questions, _SWEEP_SECONDS) if answer.lost]
+                    answers = place.ask("sweep", {host: {"launch": launch_id} for host in hosts}, _SWEEP_SECONDS)
+                    lost = [answer.host for answer in answers if answer.lost]
     # The others often notice a lost host first: for want of a partner they end before the connection does.
     gone = [part.host for part in parts if part.host in lost]
     if not gone or outcome.reason:
@@ -146,7 +136,7 @@ class _Watch:
         """Watch a part as well."""
         for stream in (part.process.stdout, part.process.stderr):
             is_errors = stream is part.process.stderr
-            self._selector.register(pipe(stream), selectors.EVENT_READ, _Stream(part, is_errors))
+            self._selector.register(pipe(stream), selectors.EVENT_READ, (part, is_errors))
 
     def ends(self, seconds: float) -> Generator[_Part]:
         """The parts as they end, for so many seconds, or until none is left."""
@@ -154,18 +144,18 @@ class _Watch:
         # However much they print.
         while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(min(left, self._beat())):
-                part, piece = key.data.part, os.read(key.fd, _PIECE_BYTES)
-                self._log_lines(key.data, piece)
+                (part, is_errors), piece = key.data, os.read(key.fd, _PIECE_BYTES)
+                self._log_lines(part, is_errors, piece)
                 if piece:
                     continue
                 self._selector.unregister(key.fileobj)
-                if all(other.data.part is not part for other in self._selector.get_map().values()):
+                if all(other.data[0] is not part for other in self._selector.get_map().values()):
                     part.process.wait()
                     yield part
 
     def _beat(self) -> float:
         """Tell the hosts where that is due that they are still wanted; returns the seconds until it is due again."""
-        now, parts = time.monotonic(), {key.data.part for key in self._selector.get_map().values()}
+        now, parts = time.monotonic(), {key.data[0] for key in self._selector.get_map().values()}
         waiting = [part for part in parts if part.host.heartbeat_seconds]
         for part in waiting:
             if now >= part.next_heartbeat:
@@ -185,17 +175,17 @@ class _Watch:
         for part in parts:
             part.host.end(part.process)
 
-    def _log_lines(self, stream: _Stream, piece: bytes) -> None:
+    def _log_lines(self, part: _Part, is_errors: bool, piece: bytes) -> None:
         """Log the lines that are complete with this piece; an empty one is the end, and completes what there is."""
-        part = stream.part
-        if stream.is_errors:
+        if is_errors:
             part.errors += piece
-        *lines, stream.rest = (stream.rest + piece).split(b"\n")
-        if not piece and stream.rest:
-            lines, stream.rest = [stream.rest], b""
+        *lines, rest = (part.rests[is_errors] + piece).split(b"\n")
+        if not piece and rest:
+            lines, rest = [rest], b""
+        part.rests[is_errors] = rest
         named = b""
         for line in lines:
-            if not part.has_begun and not stream.is_errors and (answer := values_in(line)) and "folder" in answer:
+            if not part.has_begun and not is_errors and (answer := values_in(line)) and "folder" in answer:
                 part.has_begun, part.folder = True, answer["folder"]
             else:
                 named += b"%s| %s\n" % (part.host.name.encode(), line)
@@ -232,18 +222,15 @@ def _with_files(outcome: HostsOutcome, parts: Sequence[_Part], names: Sequence[s
         is_lost = outcome.status == LOST_STATUS
         folders, seconds = folders[:1], _SWEEP_SECONDS
         folders = [part for part in folders if not (is_lost and part.host.name == outcome.failed_host)]
-    questions = [
-        Question(part.host, "collect", {"folder": part.folder, "names": names if part is folders[0] else ()})
-        for part in folders
-    ]
-    for question, answer in zip(questions, place.ask(questions, seconds), strict=True):
+    requests = {part.host: {"folder": part.folder, "names": names if part is folders[0] else ()} for part in folders}
+    for answer in place.ask("collect", requests, seconds):
         host, files = answer.host.name, dict(outcome.files)
         if answer.failure:
             status = LOST_STATUS if answer.lost else FAILED_STATUS
             return outcome if outcome.status else HostsOutcome(status, host, answer.failure)
         for name, content in answer.values.items():
             try:
-                if name not in question.request["names"]:
+                if answer.host != folders[0].host or name not in names:
                     raise ValueError(name)
                 files[name] = msgspec.convert(content, bytes)
             except (ValueError, msgspec.ValidationError):

@@ -9,7 +9,7 @@ from common.declarations.slurm import per_node, srun
 from common.errors import UserError
 from common.launching.hosts.survey import HostFacts
 from common.launching.places.place import Host
-from common.launching.places.slurm import SlurmNode
+from common.launching.places.slurm_node import SlurmNode
 from common.records.header import Allocated
 
 

@@ -1,1 +1,1 @@
-"""Where processes are started: this machine, or a host that is reached somehow. All do the same, and little."""
+"""Hosts on which processes are started, each reached in its own way. All do the same, and little."""

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import IO, Any, ClassVar
 
 import msgspec
@@ -21,7 +21,6 @@ from common.launching import exit_cause
 from common.paths import ROOT
 
 AGENT = "common.launching.hosts.agent"
-"""The program that does on a host what it is asked to do."""
 
 LOST_STATUS = 255
 """Exit status of a process on a host that wasn't reached, or whose connection was lost: ssh's, and so every place's."""
@@ -41,7 +40,6 @@ class Host(ABC):
     """
 
     client: ClassVar[str]
-    """What reaches it, in words."""
     losses: ClassVar[Sequence[tuple[str, str]]]
     """What `client` prints where the host is lost, and the sentence on that; the first that is found counts."""
     loss: ClassVar[str]
@@ -51,9 +49,7 @@ class Host(ABC):
     heartbeat_seconds: ClassVar[float | None] = None
     """How often what runs there is told that it is still wanted; None: the end of its input suffices."""
     name: str
-    """By which the user knows it."""
     slots: int
-    """How many workers it takes."""
 
     def address(self) -> str:
         """The name or address by which the other hosts reach it."""
@@ -78,16 +74,25 @@ class Host(ABC):
                     return sentence.format(host=self.name, detail=match[1].strip() if match.groups() else "")
         return self.loss.format(host=self.name) if status == LOST_STATUS else None
 
-    def start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start Python there; its three streams are pipes. Raises UserError where this machine can't start anything."""
-        command, pipes = self.command(words), subprocess.PIPE
+    def start(self, action: str, request: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+        """Have the agent there do an action, which ends with the process's input; its three streams are pipes.
+
+        Raises UserError where this machine can't start anything.
+        """
+        command, pipes = self.command(["-m", AGENT, action]), subprocess.PIPE
         try:
             # In a session of its own, so that ^C ends what runs on the hosts in order, through this process.
-            return subprocess.Popen(command, bufsize=0, start_new_session=True, stdin=pipes, stdout=pipes, stderr=pipes)
+            process = subprocess.Popen(
+                command, bufsize=0, start_new_session=True, stdin=pipes, stdout=pipes, stderr=pipes
+            )
         except FileNotFoundError as error:
             raise UserError(
                 f"{self.name} can't be reached without {command[0]}: install {self.client} here."
             ) from error
+        # Here and on no command line, which everybody can read.
+        with suppress(BrokenPipeError):
+            pipe(process.stdin).write(json.dumps(request).encode() + b"\n")
+        return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """End what was started there, in bounded time."""
@@ -125,15 +130,6 @@ class Host(ABC):
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a host's agent is asked."""
-
-    host: Host
-    action: str
-    request: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
 class Answer:
     """What a host's agent answered, or why there is no answer."""
 
@@ -146,25 +142,16 @@ class Answer:
     """Whether the host wasn't reached."""
 
 
-def start(question: Question) -> subprocess.Popen[bytes]:
-    """Start what is asked, which ends with the process's input. Raises UserError where nothing can be started there."""
-    process = question.host.start(["-m", AGENT, question.action])
-    # Here and on no command line, which everybody can read.
-    with suppress(BrokenPipeError):
-        pipe(process.stdin).write(json.dumps(question.request).encode() + b"\n")
-    return process
-
-
 def pipe(stream: IO[bytes] | None) -> IO[bytes]:
     """A stream of what a host has started, which is there: all are pipes."""
     assert stream
     return stream
 
 
-def ask(questions: Sequence[Question], seconds: float = _ANSWER_SECONDS) -> list[Answer]:
-    """The answers to all questions, which are asked at the same time. Raises UserError as `start` does."""
+def ask(action: str, requests: Mapping[Host, Mapping[str, Any]], seconds: float = _ANSWER_SECONDS) -> list[Answer]:
+    """The answers of all hosts, which are asked at the same time. Raises UserError as `Host.start` does."""
     with ExitStack() as ends:
-        conversations = [ends.enter_context(conversation(question)) for question in questions]
+        conversations = [ends.enter_context(conversation(host, action, each)) for host, each in requests.items()]
         deadline = time.monotonic() + seconds
         # All are read side by side, so that a host that is silent takes no time from the others.
         with ThreadPoolExecutor(max_workers=len(conversations) or 1) as pool:
@@ -239,10 +226,10 @@ class Conversation:
 
 
 @contextmanager
-def conversation(question: Question) -> Generator[Conversation]:
-    """A conversation with a host's agent, which ends with the block. Raises UserError as `start` does."""
-    process = start(question)
+def conversation(host: Host, action: str, request: Mapping[str, Any]) -> Generator[Conversation]:
+    """A conversation with a host's agent, which ends with the block. Raises UserError as `Host.start` does."""
+    process = host.start(action, request)
     try:
-        yield Conversation(question.host, process)
+        yield Conversation(host, process)
     finally:
-        question.host.end(process)
+        host.end(process)

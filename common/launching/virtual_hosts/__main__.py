@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import tyro
 
 from common.errors import UserError, exit_with_one_line
-from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import Cable, parse_bandwidth, parse_duration
+from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 
 
 @dataclass(frozen=True, kw_only=True)

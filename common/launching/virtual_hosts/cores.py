@@ -1,13 +1,13 @@
 """The cores of each virtual host: which of this machine's, and a share of them by control groups (cgroups(7))."""
 
 import math
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from common.errors import UserError
+from common.measurement import limits
 
 PERIOD_MICROSECONDS = 20_000
 """In which a host gets its share: short, since it stands still for the rest of it."""
@@ -84,23 +84,9 @@ def remove_abandoned() -> None:
 
 def _parents() -> Iterator[tuple[Path, bool]]:
     """Where control groups for processors may be made, and whether by the first version: near this process's first."""
-    lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    paths = dict(line.split(":", 2)[1:] for line in lines)
-    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
-        _, mount, kind, options, *_ = line.split()
-        if kind == "cgroup" and "cpu" in options.split(","):
-            path = next((path for controllers, path in paths.items() if "cpu" in controllers.split(",")), "/")
-        elif kind == "cgroup2" and _hands_out_processors(Path(mount)):
-            path = paths.get("", "/")
-        else:
-            continue
-        nearest = Path(os.path.normpath(f"{mount}/{path}"))
-        for folder in (nearest, *nearest.parents):
-            if folder.is_relative_to(mount) and folder.is_dir():
-                yield folder, kind == "cgroup"
-
-
-def _hands_out_processors(mount: Path) -> bool:
-    with suppress(OSError):
-        return "cpu" in (mount / "cgroup.controllers").read_text(encoding="utf-8").split()
-    return False
+    for folder in limits.folders():
+        if (folder / "cpu.cfs_quota_us").exists():
+            yield folder, True
+        controllers = folder / "cgroup.controllers"
+        if controllers.exists() and "cpu" in controllers.read_text(encoding="utf-8").split():
+            yield folder, False

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from common.errors import UserError
-from common.launching.virtual_hosts import messages
+from common.launching.virtual_hosts import packets
 
 VARIABLE = "LOCKSTEP_VIRTUAL_HOSTS"
 """Environment variable that describes the cluster to what runs on its head."""
@@ -111,25 +111,22 @@ class Description:
             raise UserError(f"There is no virtual host {name}: name one of {', '.join(self.names)}.")
         _ask(Wish(name=name, is_in=is_in))
         deadline = time.monotonic() + _ANSWER_SECONDS
-        while is_in and not _answers(name):
+        while is_in:
+            # The host's ssh server says what it is.
+            with suppress(OSError), socket.create_connection((name, 22), timeout=1) as connection:
+                if connection.recv(4) == b"SSH-":
+                    return
             if time.monotonic() > deadline:
                 raise UserError(f"{name} doesn't answer by ssh though its cable is in: start the session again.")
             time.sleep(0.05)
-
-
-def _answers(name: str) -> bool:
-    """Whether the host's ssh server says what it is."""
-    with suppress(OSError), socket.create_connection((name, 22), timeout=1) as connection:
-        return connection.recv(4) == b"SSH-"
-    return False
 
 
 def _ask(wish: Wish) -> None:
     """Have the keeper of the hosts do it. Raises UserError where it can't."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.connect(SOCKET)
-        messages.send(connection, wish)
-        messages.receive(connection, type(None))
+        packets.send(connection, wish)
+        packets.receive(connection, type(None))
 
 
 def described() -> Description | None:

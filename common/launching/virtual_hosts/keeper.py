@@ -29,7 +29,7 @@ import msgspec
 from pyroute2 import IPRoute
 
 from common.errors import PREFIX
-from common.launching.virtual_hosts import cables, cores, kernel, messages, ssh_server
+from common.launching.virtual_hosts import cables, cores, kernel, packets, ssh_server
 from common.launching.virtual_hosts.description import (
     HEAD_ADDRESS,
     HEAD_NAME,
@@ -63,10 +63,10 @@ def main() -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
             server.bind(SOCKET)
             server.listen()
-            messages.send(maker, description)
+            packets.send(maker, description)
             _serve(maker, server, wires, description.names)
     except Exception as error:
-        messages.send(maker, error)
+        packets.send(maker, error)
     finally:
         # All in this namespace of processes; the groups can be removed only when these are gone.
         with suppress(ProcessLookupError):
@@ -83,16 +83,16 @@ def _make(description: Description, token: str, groups: list[Path]) -> tuple[Des
     _mount_settings(description.names, key)
     cables.settle_network()
     controls = [_start_host(number, description, key) for number in range(1, len(description.names) + 1)]
-    keepers = tuple(messages.receive(control, int) for control in controls)
+    keepers = tuple(packets.receive(control, int) for control in controls)
     networks = tuple(os.stat(f"/proc/{keeper}/ns/net").st_ino for keeper in keepers)
     wires = cables.Cables(keepers)
     if description.cores_per_host is not None:
         for name, keeper in zip(description.names, keepers, strict=True):
             groups.append(cores.make(f"{token}-{name}", description.cores_per_host, keeper))
     for control in controls:
-        messages.send(control)
+        packets.send(control)
     for control in controls:
-        messages.receive(control, type(None))
+        packets.receive(control, type(None))
     wires.shape(description.link)
     return replace(description, keepers=keepers, networks=networks), wires
 
@@ -127,7 +127,7 @@ def _start_host(number: int, description: Description, key: asyncssh.SSHKey) -> 
     It tells its own number when it is in namespaces of its own, goes on when it gets an answer, and tells when it is
     ready.
     """
-    ours, theirs = messages.pair()
+    ours, theirs = packets.pair()
     if os.fork() == 0:
         ours.close()
         _reporting(theirs, lambda: be_host(number, description, key, theirs))
@@ -140,8 +140,8 @@ def be_host(number: int, description: Description, key: asyncssh.SSHKey, control
     """Become the host of this number, counted from 1, as `control` asks, and stay it."""
     kernel.unshare(_HOST_NAMESPACES)
     cables.settle_network()
-    messages.send(control, os.getpid())
-    messages.receive(control, type(None))
+    packets.send(control, os.getpid())
+    packets.receive(control, type(None))
     socket.sethostname(description.names[number - 1])
     available = sorted(os.sched_getaffinity(0))
     share = cores.cores_of(number, len(description.names), available, description.cores_per_host)
@@ -157,7 +157,7 @@ def be_host(number: int, description: Description, key: asyncssh.SSHKey, control
         while next(iter(routes.get_links(cable))).get_attr("IFLA_OPERSTATE") != "UP":
             time.sleep(0.005)
     if os.fork() == 0:
-        serving = ssh_server.serve(address, key, lambda: messages.send(control))
+        serving = ssh_server.serve(address, key, lambda: packets.send(control))
         _reporting(control, lambda: asyncio.run(serving))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
@@ -170,7 +170,7 @@ def _reporting(control: socket.socket, work: Callable[[], object]) -> NoReturn:
         work()
     except BaseException as error:
         with suppress(OSError):
-            messages.send(control, error)
+            packets.send(control, error)
     finally:
         os._exit(1)
 
@@ -191,14 +191,14 @@ def _serve(maker: socket.socket, server: socket.socket, wires: cables.Cables, na
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             with connection, suppress(OSError):
                 try:
-                    wish = messages.receive(connection, Wish)
+                    wish = packets.receive(connection, Wish)
                     if wish.link:
                         wires.shape(wish.link)
                     else:
                         wires.plug(names.index(wish.name), wish.is_in)
-                    messages.send(connection)
+                    packets.send(connection)
                 except Exception as error:
-                    messages.send(connection, error)
+                    packets.send(connection, error)
             _reap()
 
 

@@ -6,12 +6,13 @@ import pytest
 
 from common.command_line import options_of
 from common.declarations.arguments import parse
-from common.declarations.products import Products, check_workers
+from common.declarations.products import MatrixProgram, Products, check_workers
 from common.declarations.strategy import PROCESS
-from common.declarations.way import Way
 from tests.common.conftest import NUMPY
 
-ALONE = Way(name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS)
+ALONE = MatrixProgram(
+    name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS
+)
 SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
 
 

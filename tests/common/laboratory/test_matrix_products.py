@@ -12,7 +12,7 @@ from common.laboratory.matrix_products import EXPERIMENT, Scope, launches, moved
 from common.launching import executor, launch
 from common.launching.executor import run_planned
 from common.measurement import machine
-from common.measurement.matrix_products import declared
+from common.measurement.matrix_calls import declared
 from common.observations import display
 from common.paths import ROOT
 from common.records.files import read_records, write_record

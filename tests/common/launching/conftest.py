@@ -24,9 +24,9 @@ import sys
 from pathlib import Path
 from common.errors import exit_with_one_line
 from common.launching import processes
-from common.launching.hosts import agent, work
+from common.launching.hosts import agent, supervisor
 processes._GRACE_SECONDS = 0.5
-work.SCRATCH = Path(sys.argv.pop())
+supervisor.SCRATCH = Path(sys.argv.pop())
 exit_with_one_line(agent.main)
 """
 

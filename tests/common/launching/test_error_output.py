@@ -1,11 +1,11 @@
-"""common/launching/error_output.py: the last thing on the screen is one sentence, and what hid it is in the log."""
+"""common/launching/screen.py: the last thing on the screen is one sentence, and what hid it is in the log."""
 
 import os
 
 import pytest
 
 from common.launching import exit_cause
-from common.launching.error_output import ErrorOutput
+from common.launching.screen import ErrorOutput
 
 OURS = "lockstep: failed: rank 1: /data/weights can't be written (No space left on device): free some space."
 PAGE = "Traceback (most recent call last):\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n=====\n"

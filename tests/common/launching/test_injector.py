@@ -16,7 +16,7 @@ from common.declarations.strategy import rank_by
 from common.errors import UserError
 from common.launching.injector import Injector
 from common.launching.launch import prepare
-from common.launching.virtual_hosts.cluster import virtual_hosts
+from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.paths import ROOT
 from tests.launching import wait_for
 
@@ -46,7 +46,7 @@ from common.declarations.strategy import rank_by
 from common.errors import UserError
 from common.launching.injector import Injector
 from common.launching.launch import prepare
-from common.launching.virtual_hosts.cluster import virtual_hosts
+from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.launching.virtual_hosts.description import described
 
 def answers(name):

@@ -7,7 +7,7 @@ import itertools
 import time
 from unittest.mock import patch
 
-from common.measurement import collectives as laboratory
+from common.measurement import collective_calls as laboratory
 from common.measurement.runner import run_script
 
 LATE_SECONDS = 0.005

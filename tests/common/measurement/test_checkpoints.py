@@ -1,4 +1,4 @@
-"""common/measurement/checkpoints.py: a launch saves where it is to, and goes on from there as if it had never ended."""
+"""common/measurement/run.py: a launch saves where it is to, and goes on from there as if it had never ended."""
 
 import dataclasses
 
@@ -8,9 +8,7 @@ import pytest
 from common.contract import dataset, mlp
 from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from common.contract.task import Task
-from common.measurement import checkpoints as checkpoints_module
-from common.measurement.checkpoints import Checkpoints
-from common.records.training import Accuracy
+from common.measurement import run as run_module
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 MOMENTUM = dataclasses.replace(
@@ -18,47 +16,27 @@ MOMENTUM = dataclasses.replace(
 )
 
 
-@pytest.fixture
-def checkpoints_of():
-    """A function that makes the checkpoints of a task with global batches of 64 rows."""
-    return lambda task: Checkpoints(task, dataset.load(task), 64)
-
-
 @pytest.mark.parametrize(("every", "due"), [(0, []), (7, [7, 14, 21, 28]), (10, [10, 20]), (30, [])])
-def test_a_checkpoint_is_due_every_so_many_steps_and_never_at_the_end(checkpoints_of, tmp_path, every, due):
-    checkpoints = checkpoints_of(dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=every))
-    assert [step for step in range(1, 31) if checkpoints.is_due(step)] == due
+def test_a_checkpoint_is_due_every_so_many_steps_and_at_the_end(numpy_launch, tmp_path, every, due):
+    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=every)
+    assert [entry.step for entry in numpy_launch(task).record.accuracies] == [*due, 30]
 
 
-def test_a_saved_state_is_what_only_the_first_rank_goes_on_from(checkpoints_of, tmp_path):
-    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
-    checkpoints = checkpoints_of(task)
-    assert checkpoints.start(is_first_rank=True) is None
-    state = mlp.initial_weights(task)
-    checkpoints.save(state, 10, 1.5)
-    resumed = checkpoints.start(is_first_rank=True)
-    assert (resumed.step, resumed.global_batch) == (10, 64)
-    assert all(np.array_equal(resumed.state[name], value) for name, value in state.items())
-    assert checkpoints.start(is_first_rank=False) is None
-
-
-def test_without_a_file_the_accuracy_is_measured_and_nothing_written(checkpoints_of, tmp_path, monkeypatch):
+def test_without_a_file_the_accuracy_is_measured_and_no_state_written(numpy_launch, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    checkpoints, rows = checkpoints_of(TASK), dataset.load(TASK)
-    state = mlp.initial_weights(TASK)
-    checkpoints.save(state, 30, 0.12345678)
-    accuracy = mlp.accuracy(TASK, state, rows.test_features, rows.test_labels)
-    assert checkpoints.accuracies == [Accuracy(step=30, accuracy=accuracy, training_seconds=0.123457)]
-    assert list(tmp_path.iterdir()) == []
+    launched, rows = numpy_launch(TASK), dataset.load(TASK)
+    accuracy = mlp.accuracy(TASK, launched.states[0], rows.test_features, rows.test_labels)
+    [entry] = launched.record.accuracies
+    assert (entry.step, entry.accuracy) == (30, accuracy)
+    assert entry.training_seconds == round(entry.training_seconds, 6)
+    assert launched.record.checkpoint is None
+    assert not [*tmp_path.rglob("*.safetensors")]
 
 
-def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(checkpoints_of, tmp_path, refusal):
+def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(numpy_launch, tmp_path, refusal):
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
     write_checkpoint(task.checkpoint, Checkpoint(mlp.initial_weights(task), 10, 128), task)
-    assert "global_batch 128, not 64" in refusal(lambda: checkpoints_of(task).start(is_first_rank=True))
-
-
-# Whole launches
+    assert "global_batch 128, not 64" in refusal(lambda: numpy_launch(task))
 
 
 def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_saved(numpy_launch, tmp_path):
@@ -142,7 +120,7 @@ def test_only_rank_0_reads_the_checkpoint(numpy_launch, tmp_path, monkeypatch):
         readers.append(arguments)
         return read_checkpoint(*arguments)
 
-    monkeypatch.setattr(checkpoints_module, "read_checkpoint", counted)
+    monkeypatch.setattr(run_module, "read_checkpoint", counted)
     assert numpy_launch(task, 2).record.first_step == 10
     assert len(readers) == 1
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.contract.task import Task
-from common.measurement import machine, startup, windows
-from common.measurement.clock import Clock
+from common.measurement import machine, startup
+from common.measurement.clock import Clock, windows_of
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Placement
 from common.measurement.run import Run
@@ -22,13 +22,13 @@ JOINED = Moment(3.0, 1.0)
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
 
-def windows_of(task, first_step=0):
+def edges_of(task, first_step=0):
     """The first step and the end of every window."""
-    return [*itertools.pairwise(windows.windows_of(task, first_step, None).edges)]
+    return [*itertools.pairwise(windows_of(task, first_step, None).edges)]
 
 
 def clock_of(task, rank=0, first_step=0, synchronize=lambda: None):
-    return Clock(windows.windows_of(task, first_step, None), rank, synchronize, JOINED)
+    return Clock(windows_of(task, first_step, None), rank, synchronize, JOINED)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def clocked(time):
 
     def train(task, rank=0, first_step=0, during_step=lambda clock, step: None, synchronize=lambda: None):
         clock = clock_of(task, rank, first_step, synchronize)
-        for start, end in windows_of(task, first_step):
+        for start, end in edges_of(task, first_step):
             clock.start(start)
             for step in range(start, end):
                 time.now += 1.0
@@ -49,16 +49,16 @@ def clocked(time):
 
 
 def test_windows_end_after_the_first_step_after_the_warm_up_when_full_and_with_the_run():
-    assert windows_of(TASK) == [(0, 1), (1, 6), (6, 16), (16, 26), (26, 30)]
+    assert edges_of(TASK) == [(0, 1), (1, 6), (6, 16), (16, 26), (26, 30)]
 
 
 def test_a_run_that_goes_on_warms_up_again():
-    assert windows_of(TASK, first_step=15) == [(15, 16), (16, 21), (21, 30)]
+    assert edges_of(TASK, first_step=15) == [(15, 16), (16, 21), (21, 30)]
 
 
 def test_windows_end_at_checkpoints(tmp_path):
     task = Task(steps=30, warmup_steps=6, window_steps=10, checkpoint=tmp_path / "state", checkpoint_steps=4)
-    assert windows_of(task) == [
+    assert edges_of(task) == [
         *((0, 1), (1, 4), (4, 6), (6, 8), (8, 12), (12, 16), (16, 20), (20, 24), (24, 26), (26, 28), (28, 30)),
     ]
 
@@ -80,7 +80,7 @@ def test_windows_hold_every_step_once_and_end_only_where_they_must(
         checkpoint_steps=every,
         checkpoint=tmp_path_factory.getbasetemp() / "never_written",
     )
-    found = windows_of(task, first_step)
+    found = edges_of(task, first_step)
     assert [step for start, end in found for step in range(start, end)] == list(range(first_step, task.steps))
     warm = first_step + warmup
     assert all(start >= warm or end <= warm for start, end in found)

@@ -22,7 +22,7 @@ from common.contract.rows import RowOrder
 from common.contract.task import Task
 from common.contract.work import Work
 from common.errors import LaunchFailedError, UserError
-from common.measurement import checkpoints, machine, record, startup
+from common.measurement import machine, record, startup
 from common.measurement import run as run_module
 from common.measurement.run import Run
 from common.measurement.world import World
@@ -566,7 +566,7 @@ def test_a_checkpoint_is_in_no_window(numpy_launch, time, monkeypatch, tmp_path)
     def slow_write(path, checkpoint, task):
         time.now += 1000.0
 
-    monkeypatch.setattr(checkpoints, "write_checkpoint", slow_write)
+    monkeypatch.setattr(run_module, "write_checkpoint", slow_write)
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=7)
     record = numpy_launch(task, on_step=one_second).record
     assert [(window.step, window.steps, window.seconds) for window in record.windows] == [
@@ -590,7 +590,7 @@ def test_a_checkpoint_that_rank_0_saves_is_in_no_other_ranks_window(numpy_launch
         saving.clear()
 
     time.on_reading = on_reading
-    monkeypatch.setattr(checkpoints, "write_checkpoint", slow_write)
+    monkeypatch.setattr(run_module, "write_checkpoint", slow_write)
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=16)
     record = numpy_launch(task, 2).record
     assert max(window.seconds for window in record.windows) < 1
@@ -623,8 +623,8 @@ def test_losses_and_rows_are_read_only_after_the_clock_of_their_window_has_stopp
 def saved(monkeypatch):
     """The steps of all checkpoints, none of which is written, nor is a record."""
     steps = []
-    monkeypatch.setattr(checkpoints, "write_checkpoint", lambda path, checkpoint, task: steps.append(checkpoint.step))
-    for module, name in ((record, "of_launch"), (run_module, "write_record"), (run_module, "_print_result")):
+    monkeypatch.setattr(run_module, "write_checkpoint", lambda path, checkpoint, task: steps.append(checkpoint.step))
+    for module, name in ((record, "of_launch"), (run_module, "write_record"), (record, "print_result")):
         monkeypatch.setattr(module, name, lambda *_, **__: None)
     return steps
 
@@ -724,6 +724,6 @@ def test_bytes_that_a_checkpoint_sends_are_not_those_of_a_step(numpy_launch, mon
 
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
     monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
-    monkeypatch.setattr(checkpoints, "write_checkpoint", send_much)
+    monkeypatch.setattr(run_module, "write_checkpoint", send_much)
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=8)
     assert numpy_launch(task, on_step=send).record.wire_bytes_per_step == 100

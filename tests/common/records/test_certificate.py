@@ -20,7 +20,7 @@ from common.records.certificate import (
     MOSTLY_FAILED,
     NOT_COMPARED,
     REASONS,
-    Comparison,
+    Certificate,
     compare,
     deviating,
     reasons_not_ranked,
@@ -45,7 +45,7 @@ SMOOTH = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=1, step
 """A task whose losses are held to the oracle's trajectory."""
 
 
-def compared(folder, *records, changed=()) -> list[Comparison]:
+def compared(folder, *records, changed=()) -> list[Certificate]:
     return compare(named(*records), folder, changed)
 
 
@@ -190,12 +190,12 @@ def test_final_weights_are_found_where_the_record_says_or_else_beside_it(tmp_pat
 # Who may be ranked
 
 
-def comparison(strategy: str = "a", workers: int = 2, **fields) -> Comparison:
+def comparison(strategy: str = "a", workers: int = 2, **fields) -> Certificate:
     [one] = compare(named(make_record()), Path())
     return dataclasses.replace(one, **{"strategy": strategy, "without_hosts": strategy, "workers": workers} | fields)
 
 
-def reasons(*comparisons: Comparison, records=()) -> dict:
+def reasons(*comparisons: Certificate, records=()) -> dict:
     return reasons_not_ranked(comparisons, named(*records))
 
 

@@ -7,10 +7,9 @@ import pytest
 
 from common.declarations import catalogue
 from common.declarations.library import Algorithm, Library
-from common.declarations.products import Products
+from common.declarations.products import MatrixProgram, Products
 from common.declarations.strategy import PROCESS, Traffic
 from common.declarations.sweep import Sweep
-from common.declarations.way import Way
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.header import PRESENTATION, Host
@@ -52,7 +51,7 @@ def declared(declare, catalogue_of, tmp_path, monkeypatch):
     about = {"script": "none.py", "family": strategy.family, "launcher": PROCESS}
     algorithms = {"all_reduce": (tree("small"), tree("large", 1024)), "broadcast": (tree("cast"),)}
     library = Library(name="threads", title="Threads of NumPy", collectives=algorithms, **about)
-    way = Way(name="rows", title="by rows of NumPy", kind="rows", **about)
+    way = MatrixProgram(name="rows", title="by rows of NumPy", kind="rows", **about)
     monkeypatch.setattr(catalogue, "libraries", lambda: {"threads": library})
     monkeypatch.setattr(catalogue, "ways", lambda: {"rows": way})
     return strategy

@@ -15,7 +15,7 @@ from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import PROCESS, Launcher, Probe
 from common.launching import executor, launch
 from common.measurement import machine
-from common.measurement.ceiling import declared
+from common.measurement.probing import declared
 from common.paths import ROOT
 from common.records import manifest
 from common.records.ceiling import FOLDER, Ceiling, read_ceilings

@@ -23,7 +23,7 @@ def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict:
     return row
 
 
-def compared(tmp_path, *records) -> list[certificate.Comparison]:
+def compared(tmp_path, *records) -> list[certificate.Certificate]:
     return certificate.compare(Results(tmp_path, named(*records), None))
 
 

@@ -7,14 +7,14 @@ import pytest
 
 from common.declarations import catalogue
 from common.environments import inventory
-from common.launching.hosts import facts, work
+from common.launching.hosts import facts, supervisor
 from common.launching.hosts.facts import Route
 
 
 @pytest.fixture(autouse=True)
 def folders(tmp_path, monkeypatch):
     """A folder for launches and one for environments, which has none."""
-    monkeypatch.setattr(work, "SCRATCH", tmp_path)
+    monkeypatch.setattr(supervisor, "SCRATCH", tmp_path)
     monkeypatch.setattr(inventory, "FOLDER", tmp_path)
 
 
@@ -27,7 +27,7 @@ def test_an_environment_that_is_not_made_has_no_versions(tmp_path):
 def test_where_there_can_be_no_folder_the_facts_say_why(tmp_path, monkeypatch):
     assert facts.facts([]).no_room is None
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(work, "SCRATCH", tmp_path / "none")
+    monkeypatch.setattr(supervisor, "SCRATCH", tmp_path / "none")
     assert facts.facts([]).no_room == (
         f"{socket.gethostname()} can't keep files in {tmp_path}/none (No such file or directory): make it a folder you "
         "may write in."

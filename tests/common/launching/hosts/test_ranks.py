@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from common.launching.hosts import ranks as launching
-from common.launching.hosts import work
+from common.launching.hosts import supervisor
 from common.launching.hosts.ranks import Assignment, run_over_hosts
 from common.launching.places.ssh import SshHost
 from common.paths import ROOT
@@ -52,7 +52,7 @@ def launch(tmp_path, launch_id):
 
     yield run
     assert not belonging_to(launch_id)
-    assert not list(work.SCRATCH.glob(f"lockstep-{launch_id}-*"))
+    assert not list(supervisor.SCRATCH.glob(f"lockstep-{launch_id}-*"))
 
 
 def belonging_to(launch_id):
@@ -60,7 +60,7 @@ def belonging_to(launch_id):
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(work.LAUNCH) == launch_id and is_running(process.pid):
+            if process.environ().get(supervisor.LAUNCH) == launch_id and is_running(process.pid):
                 found.append(process)
         except (psutil.Error, OSError):
             continue
@@ -70,7 +70,7 @@ def belonging_to(launch_id):
 @pytest.fixture
 def stray(launch_id):
     """A process of the launch that is no agent's descendant, as mpirun's daemons are none."""
-    process = subprocess.Popen(SLEEP, env=os.environ | {work.LAUNCH: launch_id}, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(SLEEP, env=os.environ | {supervisor.LAUNCH: launch_id}, stdout=subprocess.DEVNULL)
     yield process
     process.kill()
     process.wait()

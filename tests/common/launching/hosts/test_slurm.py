@@ -11,7 +11,7 @@ from common.errors import UserError
 from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
-from common.launching.places.slurm import SlurmNode
+from common.launching.places.slurm_node import SlurmNode
 from common.records.header import Allocated, Machine
 from tests.common.launching.hosts.test_cluster import member
 

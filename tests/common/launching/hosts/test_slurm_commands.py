@@ -17,7 +17,7 @@ from common.declarations import catalogue, strategy
 from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.ranks import HostsOutcome
-from common.launching.places.slurm import SlurmNode
+from common.launching.places.slurm_node import SlurmNode
 from common.launching.planned import Hosts, PlannedLaunch
 from common.paths import ROOT
 from common.records.header import Allocated

@@ -3,7 +3,7 @@
 import pytest
 
 from common.launching.places import place
-from common.launching.places.place import AGENT, Question
+from common.launching.places.place import AGENT
 from common.launching.places.ssh import SshHost
 from common.paths import ROOT
 
@@ -35,15 +35,15 @@ echo "$request"
 
 def test_what_a_users_shell_prints_first_is_no_answer(as_ssh):
     as_ssh(ECHOING)
-    [answer] = place.ask([Question(HOST, "facts", {"peers": []})])
+    [answer] = place.ask("facts", {HOST: {"peers": []}})
     assert (answer.values, answer.failure) == ({"peers": []}, None)
-    with place.conversation(Question(HOST, "clock", {"n": 1})) as talk:
+    with place.conversation(HOST, "clock", {"n": 1}) as talk:
         assert talk.hear(30) == {"n": 1}
 
 
 def test_a_host_that_is_silent_is_given_up(as_ssh):
     as_ssh("#!/bin/sh\nexec sleep 600\n")
-    [answer] = place.ask([Question(HOST, "facts")], seconds=0.2)
+    [answer] = place.ask("facts", {HOST: {}}, seconds=0.2)
     assert answer.lost
     assert answer.failure.startswith("host1 didn't answer in time")
 
@@ -60,6 +60,6 @@ printf '{"a": "'; head -c 200000 /dev/zero | tr '\\0' x; echo '"}'
 def test_a_host_that_is_silent_takes_no_time_from_the_others(as_ssh):
     as_ssh(HALF_SILENT)
     hosts = [SshHost("silent", 1), HOST, SshHost("host2", 1)]
-    silent, *others = place.ask([Question(host, "facts") for host in hosts], seconds=2.0)
+    silent, *others = place.ask("facts", {host: {} for host in hosts}, seconds=2.0)
     assert silent.lost
     assert [(answer.failure, len(answer.values.get("a", ""))) for answer in others] == [(None, 200_000)] * 2

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from common.launching.places import place, ssh
-from common.launching.places.place import Question
 from common.launching.places.ssh import SshHost
 from common.paths import ROOT
 
@@ -67,7 +66,7 @@ def test_what_a_shell_there_prints_is_understood(shell, said):
 
 def test_a_machine_without_ssh_is_one_sentence(tmp_path, monkeypatch, refusal):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert refusal(lambda: place.ask([Question(HOST, "facts")])) == (
+    assert refusal(lambda: place.ask("facts", {HOST: {}})) == (
         "host1 can't be reached without ssh: install OpenSSH's client here."
     )
 
@@ -87,7 +86,7 @@ OTHER_KEY = "host2 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAA
 def test_a_server_that_does_not_let_in_is_understood(options, said, site, tmp_path, monkeypatch):
     (tmp_path / "known").write_text(f"{OTHER_KEY}\n")
     monkeypatch.setenv("SSH_OPTIONS", options.format(folder=tmp_path))
-    [answer] = place.ask([Question(site.hosts[1], "sweep", {"launch": "none"})])
+    [answer] = place.ask("sweep", {site.hosts[1]: {"launch": "none"}})
     assert answer.failure.startswith(said)
     assert answer.lost
     assert answer.values == {}
@@ -98,5 +97,5 @@ def test_the_users_settings_say_where_a_host_is(site, tmp_path, monkeypatch):
     (tmp_path / "config").write_text("Host other\nHostName host2\nHost *\nIdentityFile /etc/ssh/identity\n")
     monkeypatch.setenv("SSH_OPTIONS", f"-F {tmp_path}/config")
     assert SshHost("other", 1).address() == "host2"
-    [answer] = place.ask([Question(SshHost("other", 1), "sweep", {"launch": "none"})])
+    [answer] = place.ask("sweep", {SshHost("other", 1): {"launch": "none"}})
     assert answer.failure is None

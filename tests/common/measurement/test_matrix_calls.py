@@ -1,4 +1,4 @@
-"""common/measurement/matrix_products.py: the matrices, the check that must be able to fail, and the loop with its
+"""common/measurement/matrix_calls.py: the matrices, the check that must be able to fail, and the loop with its
 clock."""
 
 import dataclasses
@@ -9,18 +9,19 @@ from functools import partial
 import numpy as np
 import pytest
 
-from common.declarations.products import Products
+from common.declarations.products import MatrixProgram, Products
 from common.declarations.strategy import PROCESS
-from common.declarations.way import Way
 from common.errors import LaunchFailedError
-from common.measurement import matrix_products as matrix
-from common.measurement.matrix_products import Matrices, inputs, measure
+from common.measurement import matrix_calls as matrix
+from common.measurement.matrix_calls import Matrices, inputs, measure
 from common.measurement.world import World
 from common.records.files import read_record
 from common.records.matrix_products import MatrixRecord, call_seconds
 from tests.common.conftest import NUMPY, OVERSUBSCRIBED
 
-ALONE = Way(name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS)
+ALONE = MatrixProgram(
+    name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS
+)
 SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
 WORLD = World(placement=OVERSUBSCRIBED)
 

@@ -1,4 +1,7 @@
-"""common/launching/virtual_hosts/calibration.py: which links are refused. What it measures is in test_cluster.py."""
+"""common/launching/virtual_hosts/link_calibration.py: which links are refused.
+
+What it measures is in test_virtual_cluster.py.
+"""
 
 import subprocess
 import time
@@ -6,9 +9,9 @@ import time
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts import calibration
-from common.launching.virtual_hosts.calibration import check, measure
+from common.launching.virtual_hosts import link_calibration
 from common.launching.virtual_hosts.description import Cable, Description, address_of
+from common.launching.virtual_hosts.link_calibration import check, measure
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES, Link
 
 ASKED = Cable(100e6, 0.001)
@@ -62,9 +65,9 @@ def played(monkeypatch):
     """A function that measures a link between two hosts by these functions in place of `link.serve` and `link.send`."""
 
     def measured(serve, send):
-        monkeypatch.setattr(calibration, "_enter", lambda cluster, number: None)
-        monkeypatch.setattr(calibration.tcp, "serve", serve)
-        monkeypatch.setattr(calibration.tcp, "send", send)
+        monkeypatch.setattr(link_calibration, "_enter", lambda cluster, number: None)
+        monkeypatch.setattr(link_calibration.tcp, "serve", serve)
+        monkeypatch.setattr(link_calibration.tcp, "send", send)
         return measure(Description(ASKED, None, ("host1", "host2"), keepers=(1, 2)), 0.1)
 
     return measured

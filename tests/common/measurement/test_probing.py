@@ -1,4 +1,4 @@
-"""common/measurement/ceiling.py: which products a step has, how an operation is clocked, what a probe leaves."""
+"""common/measurement/probing.py: which products a step has, how an operation is clocked, what a probe leaves."""
 
 import dataclasses
 import itertools
@@ -10,7 +10,7 @@ from msgspec import structs
 from common.contract import mlp
 from common.contract.task import PRESETS, Task
 from common.declarations.strategy import Probe
-from common.measurement import ceiling
+from common.measurement import probing
 from common.measurement.machine import Placement
 from common.measurement.world import World
 from common.records.ceiling import (
@@ -43,7 +43,7 @@ def ticking(monkeypatch):
 
     def tick(seconds):
         readings = itertools.chain.from_iterable((0.0, each) for each in seconds)
-        monkeypatch.setattr(ceiling.time, "perf_counter", lambda: next(readings))
+        monkeypatch.setattr(probing.time, "perf_counter", lambda: next(readings))
 
     return tick
 
@@ -58,7 +58,7 @@ def entry(product, seconds, way=AS_TRAINED):
 
 
 def test_a_step_has_three_products_for_each_layer_but_the_first_whose_inputs_need_no_gradient():
-    products = ceiling.products_of_step(Task(dimensions=(64, 128, 10)), 32)
+    products = probing.products_of_step(Task(dimensions=(64, 128, 10)), 32)
     assert [(each.layer, each.kind) for each in products] == [
         (0, "forward"),
         (0, "weight gradient"),
@@ -81,13 +81,13 @@ def test_all_products_of_a_step_have_the_operations_of_the_contracts_own_pass():
     task = PRESETS["pathway"]
     weights = mlp.parameter_bytes(task) // 4
     first = task.dimensions[0] * task.dimensions[1]
-    operations = sum(each.operations for each in ceiling.products_of_step(task, task.batch))
+    operations = sum(each.operations for each in probing.products_of_step(task, task.batch))
     assert operations == task.batch * (6 * weights - 2 * first)
 
 
 @pytest.mark.parametrize(("scaling", "rows"), [("weak", 64), ("strong", 16)])
 def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows):
-    assert ceiling.rows_per_worker(Task(scaling=scaling, batch=64), 4) == rows
+    assert probing.rows_per_worker(Task(scaling=scaling, batch=64), 4) == rows
 
 
 # The clock
@@ -96,32 +96,32 @@ def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows
 def test_windows_are_as_long_as_was_meant_and_count_what_each_call_repeats(ticking):
     # A call takes 2 ms: two tries each of one, two and four calls, of which the last are long enough to tell from.
     tries = [0.002] * 2 + [0.004] * 2 + [0.008] * 2
-    ticking([*tries, *[0.01] * ceiling.WINDOWS])
+    ticking([*tries, *[0.01] * probing.WINDOWS])
     calls = []
-    windows = ceiling.clock(lambda: calls.append(1), ALONE, at_once=4)
-    assert windows == [Window(repetitions=20, seconds=0.01)] * ceiling.WINDOWS
-    assert len(calls) == 2 * (1 + 2 + 4) + 5 * ceiling.WINDOWS
+    windows = probing.clock(lambda: calls.append(1), ALONE, at_once=4)
+    assert windows == [Window(repetitions=20, seconds=0.01)] * probing.WINDOWS
+    assert len(calls) == 2 * (1 + 2 + 4) + 5 * probing.WINDOWS
 
 
 def test_one_interruption_does_not_cut_the_windows_short(ticking):
-    ticking([9.0, 0.01, *[0.01] * ceiling.WINDOWS])
-    assert ceiling.clock(lambda: None, ALONE)[0].repetitions == 1
-    ticking([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2, *[0.01] * ceiling.WINDOWS])
-    assert ceiling.clock(lambda: None, ALONE)[0].repetitions == 10
+    ticking([9.0, 0.01, *[0.01] * probing.WINDOWS])
+    assert probing.clock(lambda: None, ALONE)[0].repetitions == 1
+    ticking([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2, *[0.01] * probing.WINDOWS])
+    assert probing.clock(lambda: None, ALONE)[0].repetitions == 10
 
 
 def test_all_ranks_repeat_as_often_as_the_slowest_of_them_needs(ticking):
-    ticking([0.002] * 2 + [0.001] * ceiling.WINDOWS)
+    ticking([0.002] * 2 + [0.001] * probing.WINDOWS)
     world = dataclasses.replace(ALONE, all_gather=lambda seconds: [seconds, 5 * seconds])
-    windows = ceiling.clock(lambda: None, world)
-    assert windows == [Window(repetitions=1, seconds=0.005)] * ceiling.WINDOWS
+    windows = probing.clock(lambda: None, world)
+    assert windows == [Window(repetitions=1, seconds=0.005)] * probing.WINDOWS
 
 
 def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_stops(monkeypatch):
     happened = []
-    monkeypatch.setattr(ceiling.time, "perf_counter", lambda: happened.append("clock") or len(happened))
+    monkeypatch.setattr(probing.time, "perf_counter", lambda: happened.append("clock") or len(happened))
     world = dataclasses.replace(ALONE, synchronize=lambda: happened.append("device"))
-    ceiling.clock(lambda: happened.append("work"), world)
+    probing.clock(lambda: happened.append("work"), world)
     assert happened[:5] == ["device", "clock", "work", "device", "clock"]
 
 
@@ -131,7 +131,7 @@ def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_st
 def finished(path, strategy, products=(), exchange=(), workers=2):
     task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=workers, record=path)
     world = dataclasses.replace(ALONE, size=workers, backend="air")
-    ceiling.finish(strategy, task, world, list(products), list(exchange), {"products by": "hand"})
+    probing.finish(strategy, task, world, list(products), list(exchange), {"products by": "hand"})
     return read_record(path, Ceiling)
 
 
@@ -176,5 +176,5 @@ def test_those_of_a_comparison_are_read_in_the_order_of_their_names(tmp_path, pr
 
 def test_the_instruction_sets_are_those_of_the_first_processor_that_matter():
     cpuinfo = "processor : 0\nflags\t\t: fpu avx avx2 avx512f\n\nprocessor : 1\nflags\t\t: fpu amx_tile\n"
-    assert ceiling.instruction_sets(cpuinfo) == ["avx2", "avx512f"]
-    assert ceiling.instruction_sets("processor : 0\n") == []
+    assert probing.instruction_sets(cpuinfo) == ["avx2", "avx512f"]
+    assert probing.instruction_sets("processor : 0\n") == []

@@ -22,7 +22,7 @@ import msgspec
 import psutil
 
 from common.errors import UserError
-from common.launching.virtual_hosts import cores, messages
+from common.launching.virtual_hosts import cores, packets
 from common.launching.virtual_hosts.description import UNSHAPED, Cable, Description
 from common.measurement import machine
 from common.paths import ROOT
@@ -31,7 +31,6 @@ MOST_HOSTS = 250
 """As many as have an address, beside the head."""
 
 KEEPER = "common.launching.virtual_hosts.keeper"
-"""The program that makes a cluster."""
 
 ENTER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("enter.py")))
 """The program that runs a command in the namespaces of a process; its documentation has its arguments."""
@@ -41,7 +40,7 @@ _READY_SECONDS, _END_SECONDS = 60.0, 15.0
 
 
 @dataclass(frozen=True)
-class Cluster:
+class VirtualCluster:
     """Hosts that reach each other and the head, and nothing else, by their names."""
 
     description: Description
@@ -75,7 +74,7 @@ class Cluster:
 
 
 @contextmanager
-def virtual_hosts(count: int, link: Cable = UNSHAPED, cores_per_host: float | None = None) -> Generator[Cluster]:
+def virtual_hosts(count: int, link: Cable = UNSHAPED, cores_per_host: float | None = None) -> Generator[VirtualCluster]:
     """So many hosts, named host1, host2 and so on; all that runs on them ends with the block, or with this process.
 
     Raises UserError where the system doesn't allow all this.
@@ -91,7 +90,7 @@ def virtual_hosts(count: int, link: Cable = UNSHAPED, cores_per_host: float | No
     description = Description(link, cores_per_host, tuple(f"host{number}" for number in range(1, count + 1)))
     token = f"{os.getpid()}-{secrets.token_hex(4)}"
     program = [sys.executable, "-m", KEEPER, msgspec.json.encode(description).decode(), token]
-    ours, theirs = messages.pair()
+    ours, theirs = packets.pair()
     with ours:
         # In a session of its own: a terminal's ^C is for the programs that run on the cluster.
         process = subprocess.Popen(
@@ -109,7 +108,7 @@ def virtual_hosts(count: int, link: Cable = UNSHAPED, cores_per_host: float | No
             try:
                 description = _made(process, ours)
                 [head] = psutil.Process(process.pid).children()
-                yield Cluster(description, head.pid, os.stat(f"/proc/{head.pid}/ns/net").st_ino)
+                yield VirtualCluster(description, head.pid, os.stat(f"/proc/{head.pid}/ns/net").st_ino)
             finally:
                 ours.close()
                 with suppress(subprocess.TimeoutExpired):
@@ -121,7 +120,7 @@ def _made(process: subprocess.Popen[str], keeper: socket.socket) -> Description:
     """The cluster that the keeper has made. Raises UserError where the system lets nobody make one."""
     keeper.settimeout(_READY_SECONDS)
     try:
-        return messages.receive(keeper, Description)
+        return packets.receive(keeper, Description)
     except (ConnectionError, TimeoutError) as error:
         process.kill()
         lines = process.communicate()[0].strip().splitlines() or [f"nothing happened in {_READY_SECONDS:g} s"]

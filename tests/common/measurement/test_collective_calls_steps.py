@@ -8,7 +8,7 @@ from common.declarations.library import Algorithm, Library
 from common.declarations.strategy import PROCESS
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError
-from common.measurement.collectives import Operation, measure
+from common.measurement.collective_calls import Operation, measure
 from common.measurement.world import World
 from common.records.collectives import Cell, cells_path, read_lines
 from common.records.files import write_record

@@ -1,4 +1,4 @@
-"""common/launching/places/slurm.py: how srun is started, what launches are told, and why a step went wrong."""
+"""common/launching/places/slurm_node.py: how srun is started, what launches are told, and why a step went wrong."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ import pytest
 
 from common.declarations.slurm import srun as step
 from common.launching.places import place
-from common.launching.places.place import LOST_STATUS, Question
-from common.launching.places.slurm import SlurmNode
+from common.launching.places.place import LOST_STATUS
+from common.launching.places.slurm_node import SlurmNode
 from common.paths import ROOT
 
 NODE = SlurmNode("node7", slots=2, cores=4)
@@ -86,7 +86,7 @@ def srun(tmp_path, monkeypatch):
 def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(srun):
     environment = {"PATH": os.environ["PATH"], "SEEN": "yes"}
     program = (
-        "import os; from common.launching.places.slurm import leave_step; leave_step(); "
+        "import os; from common.launching.places.slurm_node import leave_step; leave_step(); "
         "print(sorted(name for name in os.environ if name.startswith(('SLURM', 'SEEN'))), len(os.sched_getaffinity(0)))"
     )
     command = ["srun", "--ntasks=1", sys.executable, "-c", program]
@@ -96,7 +96,8 @@ def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(s
 
 def test_what_srun_did_not_start_keeps_its_variables(monkeypatch):
     program = (
-        "import os; from common.launching.places.slurm import leave_step; leave_step(); print(os.environ['SLURM_X'])"
+        "import os; from common.launching.places.slurm_node import leave_step; leave_step(); "
+        "print(os.environ['SLURM_X'])"
     )
     monkeypatch.setenv("SLURM_X", "here")
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -104,7 +105,7 @@ def test_what_srun_did_not_start_keeps_its_variables(monkeypatch):
 
 
 def test_an_agent_is_asked_through_srun_as_through_ssh(srun):
-    [answer] = place.ask([Question(NODE, "sweep", {"launch": "nobody"})])
+    [answer] = place.ask("sweep", {NODE: {"launch": "nobody"}})
     assert (answer.failure, answer.values) == (None, {"ended": 0})
     assert "--nodelist=node7" in srun.read_text()
 

@@ -1,4 +1,4 @@
-"""Shows a launch's standard error such that one sentence of ours is the last thing on the screen.
+"""Shows a launch on the screen: what it waits for, and its standard error, with one sentence of ours last.
 
 A launcher that loses a process prints a page of its own after that process's sentence. That page goes to the launch's
 log.
@@ -7,15 +7,18 @@ log.
 import os
 import sys
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from common.errors import UserError, print_failure, print_refusal
+from common.errors import UserError, print_failure, print_note, print_refusal
 from common.files import write_atomically
 from common.launching import exit_cause
 from common.launching.exit_cause import Ended
+from common.measurement.startup import FIRST_STEP, UP
 
+_FIRST_SECONDS, _NEXT_SECONDS = 8.0, 30.0
 _LEAVE_SECONDS = 5.0
 """What the reader has for coming to the end of what was written."""
 
@@ -38,7 +41,17 @@ class ErrorOutput:
         """Give the descriptor that processes write to. All of it has been read when the block is over."""
         self.show_rest()
         reader, writer = os.pipe()
-        thread = threading.Thread(target=self._read, args=(reader,), daemon=True)
+
+        def read() -> None:
+            is_held = False
+            with os.fdopen(reader, "rb") as lines:
+                for line in lines:
+                    self._lines.append(line)
+                    is_held = is_held or any(exit_cause.sentences(line.decode(errors="replace")))
+                    if not is_held:
+                        self.show_rest()
+
+        thread = threading.Thread(target=read, daemon=True)
         thread.start()
         try:
             yield writer
@@ -46,15 +59,6 @@ class ErrorOutput:
             os.close(writer)
             # A process that not even SIGKILL has ended would hold the other end on.
             thread.join(_LEAVE_SECONDS)
-
-    def _read(self, reader: int) -> None:
-        is_held = False
-        with os.fdopen(reader, "rb") as lines:
-            for line in lines:
-                self._lines.append(line)
-                is_held = is_held or any(exit_cause.sentences(line.decode(errors="replace")))
-                if not is_held:
-                    self.show_rest()
 
     def show_rest(self) -> None:
         """Print the lines that aren't on the screen yet."""
@@ -79,3 +83,28 @@ class ErrorOutput:
         except UserError:
             self.show_rest()
         (print_failure if ended.status == "failed" else print_refusal)(f"{sentence}.")
+
+
+@contextmanager
+def waiting(folder: Path, processes: int, deadline_seconds: float) -> Generator[None]:
+    """Print a note within ten seconds, and then every 30 s, until the first step or the end of the block.
+
+    It says how many of the `processes` are up, by what they leave in the `folder` (`common.measurement.startup`), and
+    how long it is until the deadline. Of no processes nothing is said.
+    """
+    is_over, deadline = threading.Event(), time.monotonic() + deadline_seconds
+
+    def tell() -> None:
+        seconds = _FIRST_SECONDS
+        while processes and not is_over.wait(seconds) and not (folder / FIRST_STEP).exists():
+            up, left = len([*folder.glob(f"{UP}*")]), deadline - time.monotonic()
+            print_note(
+                f"no step yet: {min(up, processes)} of {processes} processes are up, {left:.0f} s until the deadline."
+            )
+            seconds = _NEXT_SECONDS
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()

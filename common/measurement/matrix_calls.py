@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.declarations.products import Products, check_workers
-from common.declarations.way import Way
+from common.declarations.products import MatrixProgram, Products, check_workers
 from common.errors import LaunchFailedError
 from common.measurement import machine, startup
 from common.measurement.world import World, facts_of
@@ -82,7 +81,7 @@ Multiply = Callable[[Parts], object]
 
 
 def measure(
-    way: Way,
+    way: MatrixProgram,
     products: Products,
     world: World,
     barrier: Callable[[], object],
@@ -96,7 +95,28 @@ def measure(
     check_workers(way, products, products.workers or world.size)
     cells: list[Cell] = []
     for size in products.sizes:
-        cells.append(_cell(way, products, world, barrier, prepare, size))
+        a, b, c = (np.empty((size, size), np.float32) if world.rank == 0 else None for _ in range(3))
+        matrices = Matrices(size, a, b, c)
+        multiply = prepare(matrices)
+        timed: list[Parts] = []
+        wrong = None
+        # A wrong product ends no call: the other ranks make all of theirs.
+        for call in range(products.warmup_iterations + products.iterations):
+            if world.rank == 0:
+                matrices.load(products.seed, call)
+            barrier()
+            parts = Parts()
+            multiply(parts)
+            if world.rank == 0:
+                wrong = wrong or matrices.what_is_wrong()
+            if call >= products.warmup_iterations:
+                timed.append(parts)
+        gathered = world.all_gather(([each.moments for each in timed], wrong))
+        if wrong := gathered[0][1]:
+            raise LaunchFailedError(f"{way.title}: {wrong}.")
+        start = gathered[0][0][0][0]
+        moments = [[[(moment - start) / 1e9 for moment in call] for call in calls] for calls, _ in gathered]
+        cells.append(Cell(size=size, parts=timed[0].names, moments_seconds=moments))
         if world.rank == 0:
             print(in_words(cells[-1]), flush=True)
     if world.rank == 0 and products.record:
@@ -105,7 +125,7 @@ def measure(
         write_record(products.record, from_json(facts | measured, MatrixRecord))
 
 
-def declared(way: Way, products: Products, workers: int) -> dict[str, object]:
+def declared(way: MatrixProgram, products: Products, workers: int) -> dict[str, object]:
     """The fields of a record that are known before the launch."""
     return {
         "way": way.name,
@@ -117,35 +137,3 @@ def declared(way: Way, products: Products, workers: int) -> dict[str, object]:
         # Where the record was first written says nothing of the launch.
         "products": dataclasses.replace(products, record=None),
     }
-
-
-def _cell(
-    way: Way,
-    products: Products,
-    world: World,
-    barrier: Callable[[], object],
-    prepare: Callable[[Matrices], Multiply],
-    size: int,
-) -> Cell:
-    a, b, c = (np.empty((size, size), np.float32) if world.rank == 0 else None for _ in range(3))
-    matrices = Matrices(size, a, b, c)
-    multiply = prepare(matrices)
-    timed: list[Parts] = []
-    wrong = None
-    # A wrong product ends no call: the other ranks make all of theirs.
-    for call in range(products.warmup_iterations + products.iterations):
-        if world.rank == 0:
-            matrices.load(products.seed, call)
-        barrier()
-        parts = Parts()
-        multiply(parts)
-        if world.rank == 0:
-            wrong = wrong or matrices.what_is_wrong()
-        if call >= products.warmup_iterations:
-            timed.append(parts)
-    gathered = world.all_gather(([each.moments for each in timed], wrong))
-    if wrong := gathered[0][1]:
-        raise LaunchFailedError(f"{way.title}: {wrong}.")
-    start = gathered[0][0][0][0]
-    moments = [[[(moment - start) / 1e9 for moment in call] for call in calls] for calls, _ in gathered]
-    return Cell(size=size, parts=timed[0].names, moments_seconds=moments)

@@ -1,4 +1,4 @@
-"""common/launching/hosts/work.py: a launch on a host ends with its lifeline, its deadline or a sweep, and leaves
+"""common/launching/hosts/supervisor.py: a launch on a host ends with its lifeline, its deadline or a sweep, and leaves
 nothing."""
 
 import base64
@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from common.launching.hosts.work import LAUNCH
+from common.launching.hosts.supervisor import LAUNCH
 from tests.launching import is_running
 
 SLEEPER = ["sh", "-c", "echo $$; exec sleep 600"]

@@ -19,9 +19,7 @@ _PACKET_BYTES = 1 << 16
 class _Message(msgspec.Struct):
     content: Any = None
     refused: str = ""
-    """A sentence for the user."""
     failed: str = ""
-    """A traceback."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

@@ -1,5 +1,5 @@
-"""common/launching/virtual_hosts/cluster.py: hosts with names, clocks and disks of their own, and what is left of
-them."""
+"""common/launching/virtual_hosts/virtual_cluster.py: hosts with names, clocks and disks of their own, and what is left
+of them."""
 
 import dataclasses
 import json
@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts.cluster import virtual_hosts
 from common.launching.virtual_hosts.description import INTERFACE, SOCKET, VARIABLE, Cable
+from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.paths import ROOT
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from tests.hosts import bytes_sent_by, cluster_of, processes_of, require_ssh

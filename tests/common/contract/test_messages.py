@@ -1,4 +1,4 @@
-"""common/measurement/messages.py: sums without rounding, and wrong results that never look like the right one."""
+"""common/contract/collectives.py: sums without rounding, and wrong results that never look like the right one."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.contract.collectives import MEANINGS, Collective, elements_of_rank
+from common.contract.collectives import MEANINGS, Collective, Messages, elements_of_rank
 from common.declarations.sweep import Type
-from common.measurement.messages import Messages
 
 TYPES = get_args(Type)
 SENDING = [each for each in Collective if each != "barrier"]
