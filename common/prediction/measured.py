@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
@@ -13,7 +14,9 @@ import numpy as np
 from common.declarations import catalogue
 from common.prediction.messages import Wire
 from common.records import metrics
+from common.records.certificate import trusted
 from common.records.collectives import CollectivesRecord, transfer_seconds
+from common.records.files import read_records
 from common.records.training import Record
 
 K = TypeVar("K")
@@ -107,6 +110,12 @@ def measured(records: Iterable[Record], sweeps: Iterable[CollectivesRecord]) -> 
             seconds = np.array([window.seconds / window.steps for window in record.windows])
             ratios += (seconds / np.median(seconds)).tolist()
     return Measured(steps, without, np.sort(ratios), _exchanges(sweeps))
+
+
+def measured_in(folder: Path, sweeps: Path | None = None) -> Measured:
+    """Gather what launches left in a folder, but for those that trained something else, and sweeps in another."""
+    records = trusted(read_records(folder, Record), folder)
+    return measured(records.values(), read_records(sweeps, CollectivesRecord).values() if sweeps else ())
 
 
 def _exchanges(sweeps: Iterable[CollectivesRecord]) -> dict[str, dict[int, list[float]]]:
