@@ -42,8 +42,7 @@ TRIED = (1, 2)
 """Multiples of the batch from which on it would pay, at which it is tried: the first only breaks even, twice tells."""
 
 TRACES, REPLAYS = "traces", "replays"
-"""The folders of their records, below the session's. Those of strategies' steps lie in that itself, as a comparison's.
-"""
+"""The folders of their records, below the session's, in which those of strategies' steps lie."""
 
 _FEWEST_WARMUP_STEPS = 3
 """The first step compiles, and what frameworks settle after that isn't to be clocked either."""
@@ -109,19 +108,17 @@ def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
     for number in range(1, scope.rounds + 1):
         steps = whole_steps(scope, number)
         replays = [replay(scope, step, folder) for step in steps if has_exchange(step.options)]
-        yield _round(f"round {number} of {scope.rounds}", steps, filter(None, replays), order)
+        launches = [*(Planned("", step) for step in steps), *(Planned(REPLAYS, each) for each in replays if each)]
+        yield _round(f"round {number} of {scope.rounds}", launches, order)
     batches = [(strategy, batch) for strategy in scope.chosen for batch in batches_to_try(scope, strategy, folder)]
     for number in range(1, scope.rounds + 1 if batches else 1):
         steps = [each for strategy, batch in batches for each in at_batch(scope, strategy, batch, number)]
-        yield _round(f"larger batches, round {number} of {scope.rounds}", steps, (), order)
+        yield _round(f"larger batches, round {number} of {scope.rounds}", [Planned("", each) for each in steps], order)
 
 
-def _round(
-    title: str, steps: Iterable[PlannedLaunch], replays: Iterable[PlannedSweep], order: random.Random
-) -> Stage[Planned]:
+def _round(title: str, launches: Iterable[Planned], order: random.Random) -> Stage[Planned]:
     # Of two strategies that are tried at the same batch the base is the same.
-    launches = {each.name: Planned("", each) for each in steps}
-    in_order = [*launches.values(), *(Planned(REPLAYS, each) for each in replays)]
+    in_order = [*{each.name: each for each in launches}.values()]
     order.shuffle(in_order)
     return Stage("round", title, in_order)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
 import tyro
@@ -33,7 +33,7 @@ from common.launching.virtual_hosts.description import BURST_BYTES, parse_bandwi
 from common.measurement import machine
 from common.paths import ROOT
 from common.prediction import forecast, model, scores, shown
-from common.prediction.measured import Scenario, crowding_of, measured_in
+from common.prediction.measured import Scenario, crowding_of, measured
 from common.prediction.messages import Wire
 from common.records import manifest
 from common.records.collectives import CollectivesRecord
@@ -103,6 +103,8 @@ class Scope:
     """Rounds of what the models of a verification are fitted to."""
     spread: tyro.conf.Suppress[Hosts | None] = None
     """The virtual hosts of a verification."""
+    ranks: ClassVar[tuple[int, ...]] = (1, 2, HOSTS)
+    """The numbers of workers of a verification."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy, a preset or a number that can't be had."""
@@ -118,11 +120,6 @@ class Scope:
                 raise UserError(f"--workers {workers} can't be alike on {hosts} hosts: give a multiple of the hosts.")
             local_batch(self.task, workers)
         _ = self.wire
-
-    @property
-    def ranks(self) -> tuple[int, ...]:
-        """The numbers of workers of a verification."""
-        return (1, 2, HOSTS)
 
     @property
     def worlds(self) -> list[tuple[int, int]]:
@@ -192,7 +189,7 @@ def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
         return
     yield from rounds_of(scope.repetitions, seed, partial(fitted_to, scope))
     if not path.exists():
-        measurements = measured_in(folder, folder / SWEEPS)
+        measurements = measured(folder, folder / SWEEPS)
         fitted = model.fit(measurements)
         held = drawn(scope, forecast.digest_of(fitted), [*fitted.strategies])
         keep(folder, {path.name: forecast.predictions(measurements, held, [folder.name])})
@@ -208,7 +205,7 @@ def _predictions(scope: Scope, results: Path) -> Predictions:
     """What the newest sessions predict. Raises UserError where they can't."""
     comparison, collectives = folders = [each for name in _SOURCES if (each := _newest(results, name))]
     _refuse_others(read_records(comparison, Record).values(), comparison)
-    measurements = measured_in(comparison, collectives)
+    measurements = measured(comparison, collectives)
     strategies = model.fit(measurements).strategies
     missing = [name for name in scope.strategies if name not in strategies]
     if missing:
@@ -303,7 +300,7 @@ def scored(folder: Path, records: Mapping[str, object]) -> dict[str, Predictions
     if not path.exists():
         return {}
     kept = read_record(path, Predictions)
-    return {path.name: scores.scored(kept, measured_in(folder / HELD), measured_in(folder, folder / SWEEPS))}
+    return {path.name: scores.scored(kept, measured(folder / HELD), measured(folder, folder / SWEEPS))}
 
 
 def keep(folder: Path, predictions: Mapping[str, Predictions]) -> int:

@@ -38,7 +38,7 @@ def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Pred
         return None
     errors = _errors(launched, lambda each: each.seconds)
     launches = [(each, seconds) for each in launched for seconds in each.measured_seconds]
-    halves = [each.measured_seconds for each in launched if len(each.measured_seconds) > 1]
+    rounds = [each.measured_seconds for each in launched if len(each.measured_seconds) > 1]
     return Scores(
         configurations=len(launched),
         launches=len(launches),
@@ -49,7 +49,7 @@ def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Pred
         covered_80=sum(each.low_80 <= seconds <= each.high_80 for each, seconds in launches),
         covered_95=sum(each.low_95 <= seconds <= each.high_95 for each, seconds in launches),
         rank_correlation=_rank_correlation(launched),
-        noise_floor=median(abs(_half(own, 0) / _half(own, 1) - 1) for own in halves) if halves else None,
+        noise_floor=median(abs(median(own[::2]) / median(own[1::2]) - 1) for own in rounds) if rounds else None,
         baselines=[
             Baseline(
                 name=name,
@@ -63,10 +63,6 @@ def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Pred
 
 def _errors(launched: Sequence[Predicted], predict: Callable[[Predicted], float]) -> np.ndarray:
     return np.array([each.error_of(predict(each)) for each in launched])
-
-
-def _half(seconds: Sequence[float], which: int) -> float:
-    return median(seconds[which::2])
 
 
 def _rank_correlation(launched: Sequence[Predicted]) -> float | None:

@@ -137,14 +137,13 @@ def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
     out = Path(f"reports/out/{experiment.results or experiment.name}.pdf")
     shown = tyro.conf.OmitArgPrefixes
     selection = Selection if experiment.hosts in ("virtual", "any") else SlurmOptions
+    of_hosts = tyro.conf.Suppress[selection] if callable(experiment.hosts) else shown[selection]
     fields = [
         ("scope", shown[experiment.scope], field(default_factory=experiment.scope)),
         ("output", shown[ExperimentOutput], field(default_factory=partial(ExperimentOutput, out=out))),
         ("session", shown[Options], field(default_factory=Options)),
+        ("selection", of_hosts, field(default_factory=selection)),
     ]
-    is_chosen = callable(experiment.hosts)
-    of_hosts = tyro.conf.Suppress[selection] if is_chosen else shown[selection]
-    fields.append(("selection", of_hosts, field(default_factory=selection)))
     kind = dataclasses.make_dataclass("Arguments", fields, bases=(Arguments,), frozen=True)
     arguments = tyro.cli(kind, description=experiment.about, args=list(options), config=config)
     if experiment.hosts == "virtual" and not arguments.selection.is_here and arguments.selection.virtual_hosts is None:

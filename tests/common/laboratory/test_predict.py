@@ -1,5 +1,6 @@
 """common/laboratory/predict.py: what it reads, what it holds out, and what it refuses."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import subprocess
@@ -15,7 +16,7 @@ from common.laboratory.predict import HELD, SWEEPS, Scope, drawn, fitted_to, lau
 from common.launching.planned import Hosts
 from common.measurement import machine
 from common.prediction import forecast
-from common.prediction.measured import Scenario, measured_in
+from common.prediction.measured import Scenario, measured
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.prediction import Predictions, predictions_path
@@ -74,8 +75,9 @@ def write_comparison(results, **changes):
 def run(monkeypatch, tmp_path, *options):
     words = ["predict", "--results", str(tmp_path), "--out", str(tmp_path / "out.pdf"), *options]
     monkeypatch.setattr("sys.argv", words)
-    # Signals would go on ending the tests themselves in this way.
+    # Signals would go on ending the tests themselves in this way, and nothing here is a measurement.
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
     experiment.run(predict.EXPERIMENT)
 
 
@@ -209,7 +211,7 @@ def test_what_was_held_out_and_launched_scores_the_predictions(tmp_path):
     [collectives] = tmp_path.glob("*-collectives")
     collectives.rename(comparison / SWEEPS)
     asked = [Scenario("torch_ddp", "pathway", 64, 2, 1)]
-    kept = forecast.predictions(measured_in(comparison, comparison / SWEEPS), asked, ["somewhere"])
+    kept = forecast.predictions(measured(comparison, comparison / SWEEPS), asked, ["somewhere"])
     assert predict.scored(comparison, {}) == {}
     predict.keep(comparison, {predictions_path(comparison).name: kept})
     (comparison / HELD).mkdir()
