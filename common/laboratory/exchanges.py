@@ -34,7 +34,7 @@ from common.records.header import Header
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import Record
 from common.sessions import comparison_scope
-from common.sessions.experiment import Experiment, run
+from common.sessions.experiment import Experiment, clocked_task, run
 from common.sessions.session import Placed, Stage
 from common.statistics.paired import MARGIN
 
@@ -132,16 +132,8 @@ def steps_table(stages: Sequence[Stage[Planned]], order_seed: int) -> pd.DataFra
 
 def traced(scope: Scope, strategy: Strategy) -> PlannedLaunch:
     """The launch in which the tracer sees the strategy's messages."""
-    steps = FIRST_STEP + STEPS + 2 * _WINDOW_STEPS
-    task = dataclasses.replace(
-        preset_task(scope.preset),
-        scaling="weak",
-        workers=scope.workers,
-        deadline_seconds=180.0,
-        steps=steps,
-        warmup_steps=FIRST_STEP,
-        window_steps=_WINDOW_STEPS,
-    )
+    batch, windows = preset_task(scope.preset).batch, math.ceil(STEPS / _WINDOW_STEPS) + 2
+    task = clocked_task(scope.preset, scope.workers, batch, FIRST_STEP, _WINDOW_STEPS, windows)
     options = strategy.options(**strategy.family.traced_with)
     return PlannedLaunch(strategy, scope.workers, "throughput", 0, task, options, runner="tracer")
 
@@ -216,25 +208,15 @@ def _seconds_per_step(scope: Scope, strategy: Strategy, folder: Path) -> np.ndar
 
 def at_batch(scope: Scope, strategy: Strategy, batch: int, repetition: int) -> list[PlannedLaunch]:
     """The strategy and its base with so many rows per worker: as many windows, in which about as many rows are seen."""
-    task, base = preset_task(scope.preset), catalogue.find(str(strategy.base))
+    task = preset_task(scope.preset)
     share, windows = task.batch / batch, (task.steps - task.warmup_steps) // task.window_steps
     window_steps = max(1, math.ceil(task.window_steps * share))
     warmup_steps = max(_FEWEST_WARMUP_STEPS, math.ceil(task.warmup_steps * share))
-    larger = dataclasses.replace(
-        task,
-        scaling="weak",
-        deadline_seconds=180.0,
-        batch=batch,
-        window_steps=window_steps,
-        warmup_steps=warmup_steps,
-        steps=warmup_steps + windows * window_steps,
-    )
-    return [
-        PlannedLaunch(
-            each, workers, "throughput", repetition, dataclasses.replace(larger, workers=workers), each.options()
-        )
-        for each, workers in ((base, 1), (strategy, scope.workers))
-    ]
+    launches = list[PlannedLaunch]()
+    for each, workers in ((catalogue.find(str(strategy.base)), 1), (strategy, scope.workers)):
+        larger = clocked_task(scope.preset, workers, batch, warmup_steps, window_steps, windows)
+        launches.append(PlannedLaunch(each, workers, "throughput", repetition, larger, each.options()))
+    return launches
 
 
 def make(planned: PlannedLaunch | PlannedSweep, folder: Path, hosts: Executor[Any]) -> Header:

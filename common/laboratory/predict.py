@@ -41,7 +41,7 @@ from common.records.files import read_record, read_records, write_record
 from common.records.prediction import Predictions, predictions_path
 from common.records.training import Record
 from common.sessions import comparison_scope
-from common.sessions.experiment import Experiment, run
+from common.sessions.experiment import Experiment, clocked_task, run
 from common.sessions.folder import FINISHED
 from common.sessions.session import Placed, Stage, rounds_of
 
@@ -272,22 +272,13 @@ def drawn(scope: Scope, digest: str, names: Sequence[str]) -> list[Scenario]:
 def launch_of(scenario: Scenario, repetition: int) -> PlannedLaunch:
     """The launch of a scenario over virtual hosts, with one worker on each."""
     strategy, workers, wire = catalogue.find(scenario.strategy), scenario.workers, scenario.wire
-    options, task = strategy.options(), preset_task(scenario.preset)
+    options = strategy.options()
     # Workers that don't wait for one another run dry at the end of a window, for longer over a slow link.
     window_steps, windows = (300 if wire.bandwidth_bits_per_second else 60, 3)
     if strategy.is_synchronous(options):
         # A step may have dozens of messages, which each wait for the delay.
         window_steps, windows = (5, 8) if wire.latency_seconds else (15, 10)
-    task = dataclasses.replace(
-        task,
-        scaling="weak",
-        workers=workers,
-        batch=scenario.rows,
-        warmup_steps=window_steps,
-        window_steps=window_steps,
-        steps=(1 + windows) * window_steps,
-        deadline_seconds=180.0,
-    )
+    task = clocked_task(scenario.preset, workers, scenario.rows, window_steps, window_steps, windows)
     bits, delay_seconds = wire.bandwidth_bits_per_second, wire.latency_seconds
     if strategy.is_synchronous(options):
         task = comparison_scope.with_steps_for(task, Size(workers, workers, bits))

@@ -15,6 +15,8 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
+from common.contract.dataset import preset_task
+from common.contract.task import Task
 from common.errors import UserError
 from common.files import ensure_writable
 from common.launching.executor import HERE, Executor, run_planned
@@ -129,6 +131,20 @@ class Experiment(Generic[L]):
 def in_rounds(launches: Callable[[Any, int], Iterable[Any]]) -> Callable[[Any, int, Path], list[Stage[Any]]]:
     """As many rounds as a scope has, of launches by the scope and the round's number, from 1."""
     return lambda scope, seed, _: rounds_of(scope.rounds, seed, partial(launches, scope))
+
+
+def clocked_task(preset: str, workers: int, batch: int, warmup_steps: int, window_steps: int, windows: int) -> Task:
+    """A preset's task under weak scaling, with so many rows per worker, clocked in so many windows."""
+    return dataclasses.replace(
+        preset_task(preset),
+        scaling="weak",
+        workers=workers,
+        batch=batch,
+        warmup_steps=warmup_steps,
+        window_steps=window_steps,
+        steps=warmup_steps + windows * window_steps,
+        deadline_seconds=180.0,
+    )
 
 
 def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
