@@ -141,6 +141,23 @@ def test_a_plan_names_each_launch_with_how_often_it_is_made_and_makes_none(usual
     assert not (tmp_path / "results").exists()
 
 
+def test_an_interrupted_session_goes_on_in_its_folder_where_the_same_is_asked_for(
+    usual, run, made, folder_of, tmp_path
+):
+    def interrupted(launch, folder, hosts):
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        return usual.make(launch, folder, hosts)
+
+    assert run(dataclasses.replace(usual, make=interrupted)) == 130
+    folder_of().rename(tmp_path / "results" / "20260101T000000-made_up")
+    assert run(usual, "--rounds", "1") == 0
+    assert len(made) == 3 + 2
+    assert run(usual) == 0
+    assert made[-1].startswith("20260101T000000-made_up/")
+    assert len(made) == 3 + 2 + 1
+
+
 def test_a_failed_launch_is_the_exit_status_unless_it_may_fail(usual, run):
     def fail(launch, folder, hosts):
         left = structs.replace(usual.make(launch, folder, hosts), status="failed", reason="It broke.")
