@@ -184,11 +184,7 @@ def _parse_only(program: Callable[..., None], options: list[str]) -> None:
 
 
 def _parse_experiment(name: str, options: list[str]) -> None:
-    module = importlib.import_module(f"common.laboratory.{name}")
-    if hasattr(module, "EXPERIMENT"):
-        parse(module.EXPERIMENT, options)
-    else:
-        tyro.cli(module.Arguments, args=options)
+    parse(importlib.import_module(f"common.laboratory.{name}").EXPERIMENT, options)
 
 
 LABORATORY = sorted((ROOT / "common" / "laboratory").glob("[!_]*.py"))

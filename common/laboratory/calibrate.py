@@ -6,31 +6,30 @@ is started again with the same options. Exits with 1 where a promise is broken.
 """
 
 import dataclasses
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
-import tyro
-from rich.table import Table
+import pandas as pd
+from msgspec import structs
 
 from common.declarations import catalogue
-from common.declarations.strategy import Strategy
 from common.errors import UserError, exit_with_one_line
-from common.launching import executor
-from common.launching.launch import python_for
+from common.launching.executor import Executor, run_planned
 from common.launching.planned import PlannedLaunch
-from common.measurement import machine
+from common.observations.display import Display, Measure, Table
+from common.observations.numbers import percent
 from common.records import calibration, certificate, manifest, metrics
 from common.records.calibration import LONG_BLOCK, Calibration
-from common.records.files import read_record
+from common.records.files import write_record
 from common.records.training import Record
-from common.sessions.comparison_scope import Scope, main_worlds, speed_launches
-from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, in_words, rounds_of
+from common.sessions import comparison_scope
+from common.sessions.comparison_scope import main_worlds, speed_launches
+from common.sessions.experiment import Experiment, in_rounds, run
+from common.sessions.folder import order_seed
+from common.sessions.session import Placed
 
 LAUNCHES = "first_base"
 """The program of the catalogue's that it launches where none is named."""
@@ -40,14 +39,13 @@ RUNNERS: dict[str, Literal["busy"] | None] = {"first": None, "second": None, "bu
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
-    """Hold the statistics to their promise on this machine."""
+class Scope:
+    """What is launched, and how often."""
 
     strategy: str = field(default_factory=lambda: catalogue.first_base().name)
     """The strategy that is launched under three names."""
     rounds: int = 180
     """Rounds of one launch under each name: with fewer than 180 hardly anything can be concluded."""
-    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy that doesn't exist and for too few rounds."""
@@ -56,90 +54,99 @@ class Arguments:
             raise UserError(f"--rounds {self.rounds}: give {LONG_BLOCK} or more, which make a block.")
 
 
-class Rates(Schedule[Placed[PlannedLaunch], Record]):
-    """The rounds of a calibration, and samples per second under each name in each of them."""
+def launches(scope: Scope, repetition: int) -> Iterator[Placed[PlannedLaunch]]:
+    """The launch that a round of the quick comparison has of the strategy, under each name in a folder of that name."""
+    strategy, compared = catalogue.find(scope.strategy), comparison_scope.Scope(strategies=(scope.strategy,))
+    size = main_worlds(compared)[strategy.name]
+    [launch] = speed_launches(compared, strategy, size, repetition, with_t_comp=False)
+    for name, runner in RUNNERS.items():
+        yield Placed(name, dataclasses.replace(launch, runner=runner))
 
-    def __init__(self, stages: Sequence[Stage[Placed[PlannedLaunch]]], folder: Path) -> None:
-        super().__init__(stages)
-        self._folder = folder
-        self.rates: dict[str, list[float]] = {name: [] for name in RUNNERS}
 
-    def note(self, launch: Placed[PlannedLaunch], seconds: float, record: Record) -> None:
-        """Take note of a launch's rate. Raises UserError where it measured nothing: every round has to be whole."""
-        super().note(launch, seconds, record)
-        if record.status != "ok":
-            log = self._folder / launch.folder / str(record.log)
-            raise UserError(
-                f"Round {launch.launch.repetition} has no measurement of {launch.folder}, since its launch is "
-                f"{record.status} ({str(record.reason).rstrip('.')}; log: {log}): mend that, start it again, and it "
-                "goes on there."
-            )
-        [compared] = certificate.compare({launch.launch.name: record}, self._folder / launch.folder)
+def make(launch: PlannedLaunch, folder: Path, hosts: Executor[Any]) -> Record:
+    """Make one launch and return its record. Raises UserError where it measured nothing: rounds have to be whole."""
+    record = run_planned(launch, folder, hosts)
+    if record.status == "ok":
+        [compared] = certificate.compare({launch.name: record}, folder)
         if compared.verdict == certificate.DEVIATES:
-            raise UserError(f"{launch.launch.name} trained something else ({compared.note}): mend that first.")
-        self.rates[launch.folder].append(metrics.throughput(record).samples_per_second)
-
-
-def planned(strategy: Strategy, repetition: int, name: str = "first") -> PlannedLaunch:
-    """The launch that a round of the quick comparison has of the strategy, under one of the three names."""
-    scope = Scope(strategies=(strategy.name,))
-    [launch] = speed_launches(scope, strategy, main_worlds(scope)[strategy.name], repetition, with_t_comp=False)
-    return dataclasses.replace(launch, runner=RUNNERS[name])
-
-
-def main() -> None:
-    """Calibrate as the command line says. Raises UserError for what a user can mend."""
-    arguments = tyro.cli(Arguments, description=__doc__)
-    console, strategy = console_for(width=120), catalogue.find(arguments.strategy)
-    python_for(strategy)
-    workers = planned(strategy, 1).workers
-    identity = str({"strategy": strategy.name, "workers": workers, "rounds": arguments.rounds})
-    with begin(console, "calibrate", arguments, identity, kind=calibration.KIND) as session:
-        rounds = rounds_of(
-            arguments.rounds,
-            session.order_seed,
-            lambda number: [Placed(name, planned(strategy, number, name)) for name in RUNNERS],
-        )
-        schedule = Rates(rounds, session.folder)
-        session.run(schedule, _make, partial(read_record, kind=Record), _in_words)
-        measured = calibration.measured(**{name: np.array(rates) for name, rates in schedule.rates.items()})
-        table = Table(
-            "rounds", "spread within rounds", "busy took longer by (median)", "found in 90 % of blocks of ten"
-        )
-        shares = (measured.spread, measured.busy_share, measured.smallest_difference)
-        table.add_row(str(measured.rounds), *[f"{100 * share:.2f} %" for share in shares])
-        console.print(table)
-        host = machine.host_facts()
-        result = Calibration(
-            **dataclasses.asdict(measured),
-            strategy=strategy.name,
-            workers=workers,
-            processor=host.processor,
-            cores=host.usable_cores or 0,
-            commit=machine.git_commit() or "unknown",
-            date=datetime.now(UTC).date().isoformat(),
-            order_seed=session.order_seed,
-        )
-        path = session.folder / calibration.FILE
-        calibration.write(path, result)
-        manifest.note(session.folder, [path])
-    promises = calibration.promises(result)
-    table = Table("promise", "holds", "seen")
-    for promise in promises:
-        table.add_row(promise.name, {True: "yes", False: "no", None: "can't be concluded"}[promise.holds], promise.seen)
-    console.print(table)
-    sys.exit(any(promise.holds is False for promise in promises))
-
-
-def _make(launch: Placed[PlannedLaunch], folder: Path) -> Record:
-    return executor.run_planned(launch.launch, folder / launch.folder)
-
-
-def _in_words(launch: Placed[PlannedLaunch], record: Record) -> str:
+            record = structs.replace(record, status="failed", reason=f"It trained something else: {compared.note}")
+            write_record(folder / f"{launch.name}.json", record)
     if record.status != "ok":
-        return in_words(launch, record)
-    return f"{metrics.throughput(record).samples_per_second:>9,.0f} samples/s"
+        raise UserError(
+            f"Round {launch.repetition} has no measurement of {folder.name}, since its launch is {record.status} "
+            f"({str(record.reason).rstrip('.')}; log: {folder / str(record.log)}): mend that, start it again, and it "
+            "goes on there."
+        )
+    return record
+
+
+def calibrated(folder: Path, records: Mapping[str, Record]) -> dict[str, Calibration]:
+    """What the rounds say in which every name was measured; nothing where they make no block."""
+    measured = {name: record for name, record in records.items() if record.status == "ok"}
+    rates: dict[str, dict[int, float]] = {name: {} for name in RUNNERS}
+    for name, record in measured.items():
+        number = int(name.rpartition("-")[2])
+        rates[name.partition("/")[0]][number] = metrics.throughput(record).samples_per_second
+    whole = pd.DataFrame(rates).dropna().sort_index()
+    if len(whole) < LONG_BLOCK:
+        return {}
+    figures = calibration.measured(**{name: whole[name].to_numpy() for name in RUNNERS})
+    record = next(iter(measured.values()))
+    result = Calibration(
+        **dataclasses.asdict(figures),
+        strategy=record.strategy,
+        workers=record.world_size,
+        processor=record.host.processor,
+        cores=record.host.usable_cores or 0,
+        commit=record.git_commit or "unknown",
+        date=record.started_at[: len("2026-01-31")],
+        order_seed=order_seed(folder, None),
+    )
+    return {calibration.KIND: result}
+
+
+def show(calibrations: Sequence[Calibration], observed: pd.DataFrame) -> Display:
+    """The promises, whether they hold, and the numbers that say so."""
+    [result] = calibrations
+    words = {True: "yes", False: "no", None: "can't be concluded"}
+    rows = [[each.name, words[each.holds], each.seen] for each in calibration.promises(result)]
+    return Display(
+        made_at=result.date,
+        title="Whether the statistics keep their promises here",
+        answer=f"The promises hold: {', '.join(f'{name} {holds}' for name, holds, _ in rows)}.",
+        contender="launch",
+        series=[],
+        measures=[Measure(name="samples_per_second", label="samples/s")],
+        method=[
+            f"Each of {result.rounds} rounds had one strategy under three names. Under one of them it had busy work of "
+            f"5 % of its step, and took {percent(result.busy_share, 2)} longer (median)."
+        ],
+        tables=[Table(title="Promises", columns=["promise", "holds", "seen"], rows=rows, is_printed=True)],
+    )
+
+
+def keep(folder: Path, calibrations: Mapping[str, Calibration]) -> int:
+    """Keep the result for reports of comparisons; returns 1 where a promise is broken."""
+    [result], path = calibrations.values(), folder / calibration.FILE
+    calibration.write(path, result)
+    manifest.note(folder, [path])
+    return int(any(promise.holds is False for promise in calibration.promises(result)))
+
+
+EXPERIMENT = Experiment(
+    name="calibrate",
+    results=calibration.KIND,
+    about=__doc__ or "",
+    scope=Scope,
+    record=Record,
+    records_below=dict.fromkeys(RUNNERS, Record),
+    stages=in_rounds(launches),
+    make=make,
+    gather=calibrated,
+    show=show,
+    keep=keep,
+)
 
 
 if __name__ == "__main__":
-    exit_with_one_line(main)
+    exit_with_one_line(partial(run, EXPERIMENT))

@@ -28,9 +28,12 @@ from common.observations.table import Missing, Observation
 from common.records.collectives import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
 from common.records.site import hosts_in_words
 from common.sessions.comparison_scope import placements
-from common.sessions.experiment import Experiment, run
+from common.sessions.experiment import Experiment, in_rounds, run
 
 _QUICK = Sweep(sizes=("8", "4K", "256K", "4M"))
+_SERIES = ("min_bytes", "max_bytes", "step_factor")
+"""The options that make a series of sizes."""
+
 _FULL = Sweep(collectives=tuple(Collective), max_bytes="64M", deadline_seconds=3600.0)
 
 
@@ -72,7 +75,7 @@ class Scope:
         """Raises UserError for a value that can't be meant."""
         if self.repetitions is not None and self.repetitions < 1:
             raise UserError(f"--repetitions {self.repetitions}: give a whole number above 0.")
-        given = [name for name in ("min_bytes", "max_bytes", "step_factor") if getattr(self, name) is not None]
+        given = [name for name in _SERIES if getattr(self, name) is not None]
         if self.sizes and given:
             raise UserError(f"--sizes and --{given[0].replace('_', '-')}: give one of them.")
         for name in self.libraries:
@@ -93,20 +96,12 @@ class Scope:
     def sweep(self, workers: int) -> Sweep:
         """What a launch with so many ranks measures. Raises UserError for a value that can't be meant."""
         profile = _QUICK if self.profile == "quick" else _FULL
-        has_series = any(value is not None for value in (self.min_bytes, self.max_bytes, self.step_factor))
-        return dataclasses.replace(
-            profile,
-            sizes=self.sizes if self.sizes or has_series else profile.sizes,
-            min_bytes=profile.min_bytes if self.min_bytes is None else self.min_bytes,
-            max_bytes=profile.max_bytes if self.max_bytes is None else self.max_bytes,
-            step_factor=profile.step_factor if self.step_factor is None else self.step_factor,
-            collectives=self.collectives or profile.collectives,
-            iterations=self.iterations,
-            warmup_iterations=self.warmup_iterations,
-            check=self.check,
-            data_type=self.data_type,
-            workers=workers,
-        )
+        names = [*_SERIES, "sizes", "collectives", "iterations", "warmup_iterations", "check", "data_type"]
+        asked = {name: value for name in names if (value := getattr(self, name)) not in (None, ())}
+        if asked.keys() & {*_SERIES}:
+            # A series takes the place of the profile's sizes.
+            profile = dataclasses.replace(profile, sizes=())
+        return dataclasses.replace(profile, workers=workers, **asked)
 
     @property
     def chosen(self) -> Sequence[Library]:
@@ -129,18 +124,6 @@ def launches(scope: Scope, repetition: int) -> Iterator[PlannedSweep]:
                 hosts = size.hosts if scope.spread else None
                 sweep = scope.sweep(size.workers)
                 yield PlannedSweep(library, sweep, repetition, hosts, size.bandwidth_bits_per_second)
-
-
-def plan(scope: Scope) -> pd.DataFrame:
-    """Every library with what is measured of it, and how many launches it has."""
-    planned = [launch for number in range(1, scope.rounds + 1) for launch in launches(scope, number)]
-    sweep, rows = scope.sweep(scope.ranks[0]), []
-    sizes = f"{len(sweep.size_bytes)}, from {sweep.size_bytes[0]:,} to {sweep.size_bytes[-1]:,} B"
-    for library in scope.chosen:
-        collectives = ", ".join(each for each in sweep.collectives if each in library.collectives)
-        count = sum(launch.library is library for launch in planned)
-        rows.append((library.name, library.title, collectives, sizes, ", ".join(map(str, scope.ranks)), count))
-    return pd.DataFrame(rows, columns=["library", "what it is", "collectives", "sizes", "ranks", "launches"])
 
 
 def observe(launch: str, record: CollectivesRecord) -> Iterator[Observation | Missing]:
@@ -177,15 +160,9 @@ def _values(record: CollectivesRecord, cell: Cell) -> dict[str, float | None]:
     """What a good cell tells, by measure; None where nothing tells it."""
     unsure, ranks = _clock_uncertainty(record), record.world_size
     cell = _by_one_clock(record, cell)
-    arrival = None
-    if record.sweep.pipelined:
-        first = min(entered[0] for entered in cell.entered_seconds)
-        last = max(left[-1] for left in cell.left_seconds)
-        seconds = (last - first) / (cell.loop_calls * len(cell.left_seconds[0]))
-    else:
-        seconds = statistics.median(transfer_seconds(cell))
-        if len(cell.entered_seconds) > 1:
-            arrival = statistics.median(max(of_call) for of_call in zip(*arrival_seconds(cell), strict=True))
+    seconds, arrival = statistics.median(transfer_seconds(cell)), None
+    if len(cell.entered_seconds) > 1:
+        arrival = statistics.median(max(of_call) for of_call in zip(*arrival_seconds(cell), strict=True))
     bus_bytes = MEANINGS[Collective(cell.collective)].bus_factor(ranks) * cell.size_bytes
     is_rate = cell.size_bytes and seconds > 0
     return {
@@ -227,8 +204,7 @@ def _clock_uncertainty(record: CollectivesRecord) -> float:
 def _world(record: CollectivesRecord) -> str:
     """What libraries share that can be compared: such as `4 ranks, 2 hosts, 100 Mbit/s, cpu, float32`."""
     words = [f"{record.world_size} ranks", hosts_in_words(record.hosts, record.virtual), record.device]
-    words += [record.sweep.data_type, "one call right after the other" if record.sweep.pipelined else ""]
-    return ", ".join(filter(None, words))
+    return ", ".join(filter(None, [*words, record.sweep.data_type]))
 
 
 def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Display:
@@ -263,8 +239,7 @@ def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Displa
 _METHOD = [
     "A call's time runs from when the last rank begins it until the last rank has its result. The ranks meet at a "
     "barrier before each call; arrival is by how much the last one begins after the first, and is no part of the time. "
-    "Calls one right after the other have no barrier between them, and their time is the mean over the loop. Between "
-    "hosts each clock is set right by its host's measured offset.",
+    "Between hosts each clock is set right by its host's measured offset.",
     "Sizes, algorithm bandwidth (size over time) and bus bandwidth (that times a factor of the collective and the "
     "ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes.",
     "Sent is what the interfaces of the launch's own network counted over calls after the timed ones, with headers, "
@@ -328,8 +303,7 @@ EXPERIMENT = Experiment(
     scope=Scope,
     hosts="any",
     record=CollectivesRecord,
-    plan=plan,
-    launches=launches,
+    stages=in_rounds(launches),
     observe=observe,
     show=show,
 )

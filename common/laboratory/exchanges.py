@@ -7,54 +7,47 @@ where it stopped when it is started again with the same options.
 import dataclasses
 import math
 import random
-import statistics
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-import pandas
-import tyro
+import numpy as np
+import pandas as pd
 from msgspec import structs
-from rich.table import Table
 
 from common.contract import dataset
 from common.contract.dataset import preset_task
 from common.declarations import catalogue
-from common.declarations.strategy import ExchangeOptions, Strategy, has_exchange
+from common.declarations.strategy import Strategy, has_exchange
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable
-from common.launching import executor
-from common.launching.executor import HERE, Executor
-from common.launching.hosts import slurm
-from common.launching.hosts.slurm import SlurmOptions
+from common.launching.executor import Executor, run_planned
+from common.launching.exit_cause import Ended
 from common.launching.planned import PlannedLaunch, PlannedSweep
-from common.records import certificate, manifest, metrics
+from common.records import manifest, metrics
+from common.records.certificate import trusted
 from common.records.collectives import CollectivesRecord, Replayed
-from common.records.files import read_record, read_records, record_paths, write_record
+from common.records.files import read_record, write_record
+from common.records.header import Header
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import Record
-from common.sessions import chosen_hosts, comparison_scope, submission
-from common.sessions.session import Options, Output, Placed, Schedule, Stage, begin, console_for, counted, report
+from common.sessions import comparison_scope
+from common.sessions.experiment import Experiment, clocked_task, run
+from common.sessions.session import Placed, Stage
 from common.statistics.paired import MARGIN
 
 TRIED = (1, 2)
 """Multiples of the batch from which on it would pay, at which it is tried: the first only breaks even, twice tells."""
 
 TRACES, REPLAYS = "traces", "replays"
-"""The folders of their records, below the session's. Those of strategies' steps lie in that itself, as a comparison's.
-"""
+"""The folders of their records, below the session's, in which those of strategies' steps lie."""
 
 _FEWEST_WARMUP_STEPS = 3
 """The first step compiles, and what frameworks settle after that isn't to be clocked either."""
 
 _WINDOW_STEPS = 10
-
-_NO_MESSAGES = "It left no messages."
 
 Planned = Placed[PlannedLaunch | PlannedSweep]
 
@@ -104,53 +97,6 @@ class Scope:
         ]
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """Options of a session."""
-
-    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
-    output: tyro.conf.OmitArgPrefixes[Output] = field(
-        default_factory=lambda: Output(out=Path("reports/out/exchanges.pdf"))
-    )
-    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
-    allocation: tyro.conf.OmitArgPrefixes[SlurmOptions] = field(default_factory=SlurmOptions)
-
-
-def main() -> None:
-    """Run what the command line asks for. Raises UserError for what a user can mend."""
-    arguments = tyro.cli(Arguments, description=__doc__, args=submission.own_words(sys.argv[1:]))
-    console, scope, output = console_for(width=120), arguments.scope, arguments.output
-    if arguments.allocation.submit:
-        submission.submit(console, "exchanges", "common.laboratory.exchanges", arguments)
-        return
-    if output.plan:
-        table = Table("strategy", "base", "traces", "steps, of them without exchange", "replays")
-        for strategy in scope.chosen:
-            without = scope.rounds if issubclass(strategy.options, ExchangeOptions) else 0
-            steps = f"{scope.rounds + without}, {without}"
-            table.add_row(strategy.name, str(strategy.base), "1", steps, f"up to {scope.rounds}")
-        console.print(table)
-        console.print(
-            f"{scope.rounds} rounds, in which each base is launched once. Then, where by the account a larger batch "
-            f"would pay, {scope.rounds} rounds of strategy and base at that batch and at twice as many rows."
-        )
-        return
-    ensure_writable(output.out)
-    hosts = chosen_hosts.on_one_host(console, arguments.allocation)
-    job = slurm.job() if arguments.allocation.slurm else None
-    with begin(console, "exchanges", arguments, repr(scope) + chosen_hosts.kind_of(hosts), job=job) as session:
-        schedule = Schedule[Planned, Record | CollectivesRecord](stages(scope, session.order_seed, session.folder))
-        session.run(
-            schedule, partial(make, hosts=hosts), read, plan_table=partial(steps_table, order_seed=session.order_seed)
-        )
-    folder = session.folder
-    traces, steps = ([*map(read, record_paths(place))] for place in (folder / TRACES, folder))
-    replays = read_records(folder / REPLAYS, CollectivesRecord).values()
-    # What couldn't be traced stands among the replays for the report, and counts as a trace.
-    failed = counted(console, [*traces, *steps, *(each for each in replays if each.replayed and each.replayed.launch)])
-    sys.exit(report("reports", folder, output.out) or failed)
-
-
 def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
     """Traces, rounds of steps and of replays, and rounds at batches that may pay, in an order that the seed shuffles.
 
@@ -162,47 +108,34 @@ def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
     for number in range(1, scope.rounds + 1):
         steps = whole_steps(scope, number)
         replays = [replay(scope, step, folder) for step in steps if has_exchange(step.options)]
-        yield _round(f"round {number} of {scope.rounds}", steps, filter(None, replays), order)
+        launches = [*(Planned("", step) for step in steps), *(Planned(REPLAYS, each) for each in replays if each)]
+        yield _round(f"round {number} of {scope.rounds}", launches, order)
     batches = [(strategy, batch) for strategy in scope.chosen for batch in batches_to_try(scope, strategy, folder)]
     for number in range(1, scope.rounds + 1 if batches else 1):
         steps = [each for strategy, batch in batches for each in at_batch(scope, strategy, batch, number)]
-        yield _round(f"larger batches, round {number} of {scope.rounds}", steps, (), order)
+        yield _round(f"larger batches, round {number} of {scope.rounds}", [Planned("", each) for each in steps], order)
 
 
-def _round(
-    title: str, steps: Iterable[PlannedLaunch], replays: Iterable[PlannedSweep], order: random.Random
-) -> Stage[Planned]:
+def _round(title: str, launches: Iterable[Planned], order: random.Random) -> Stage[Planned]:
     # Of two strategies that are tried at the same batch the base is the same.
-    launches = {each.name: Planned("", each) for each in steps}
-    in_order = [*launches.values(), *(Planned(REPLAYS, each) for each in replays)]
+    in_order = [*{each.name: each for each in launches}.values()]
     order.shuffle(in_order)
     return Stage("round", title, in_order)
 
 
-def steps_table(stages: Sequence[Stage[Planned]], order_seed: int) -> pandas.DataFrame:
+def steps_table(stages: Sequence[Stage[Planned]], order_seed: int) -> pd.DataFrame:
     """The plan as the report reads it: the steps of every round, as a comparison's."""
-    rounds = [
-        Stage(stage.name, stage.title, [each.launch for each in stage.launches])
-        for stage in stages
-        if stage.name == "round"
-    ]
-    return comparison_scope.plan_table(rounds, order_seed, MARGIN)
+    rounds = [each for each in stages if each.name == "round"]
+    of_steps = [dataclasses.replace(each, launches=[placed.launch for placed in each.launches]) for each in rounds]
+    return comparison_scope.plan_table(of_steps, order_seed, MARGIN)
 
 
 def traced(scope: Scope, strategy: Strategy) -> PlannedLaunch:
     """The launch in which the tracer sees the strategy's messages."""
-    steps = FIRST_STEP + STEPS + 2 * _WINDOW_STEPS
-    task = dataclasses.replace(
-        preset_task(scope.preset),
-        scaling="weak",
-        workers=scope.workers,
-        deadline_seconds=180.0,
-        steps=steps,
-        warmup_steps=FIRST_STEP,
-        window_steps=_WINDOW_STEPS,
-    )
+    batch, windows = preset_task(scope.preset).batch, math.ceil(STEPS / _WINDOW_STEPS) + 2
+    task = clocked_task(scope.preset, scope.workers, batch, FIRST_STEP, _WINDOW_STEPS, windows)
     options = strategy.options(**strategy.family.traced_with)
-    return PlannedLaunch(strategy, scope.workers, "throughput", 0, task, options)
+    return PlannedLaunch(strategy, scope.workers, "throughput", 0, task, options, runner="tracer")
 
 
 def whole_steps(scope: Scope, repetition: int) -> list[PlannedLaunch]:
@@ -242,15 +175,12 @@ def batches_to_try(scope: Scope, strategy: Strategy, folder: Path) -> list[int]:
     """
     if not strategy.is_synchronous(strategy.options()):
         return []
-    rounds = [_seconds_per_step(scope, strategy, number, folder) for number in range(1, scope.rounds + 1)]
-    whole = [each for each in rounds if len(each) == 3]
-    if not whole:
+    base, step, t_comp = _seconds_per_step(scope, strategy, folder)
+    if not base.size:
         return []
-    base_seconds = statistics.median(each["base"] for each in whole)
-    contention = statistics.median(each["t_comp"] / each["base"] for each in whole)
-    exchange_seconds = statistics.median(each["step"] - each["t_comp"] for each in whole)
+    medians = [float(np.median(each)) for each in (base, t_comp / base, step - t_comp)]
     batch = preset_task(scope.preset).batch
-    fewest = metrics.fewest_batch(batch, scope.workers, base_seconds, contention, exchange_seconds)
+    fewest = metrics.fewest_batch(batch, scope.workers, *medians)
     if not batch < fewest < math.inf:
         return []
     rows = len(dataset.load(preset_task(scope.preset)).train_labels)
@@ -260,86 +190,78 @@ def batches_to_try(scope: Scope, strategy: Strategy, folder: Path) -> list[int]:
     return [each for each in tried if each * scope.workers <= rows]
 
 
-def _seconds_per_step(scope: Scope, strategy: Strategy, repetition: int, folder: Path) -> Mapping[str, float]:
-    """Of a round: of the `base`, of the strategy's whole `step`, and of it without exchange, `t_comp`, as far as ok."""
-    seconds = dict[str, float]()
-    for launch in whole_steps(scope, repetition):
-        if launch.strategy.name in (strategy.base, strategy.name):
-            record = read_record(folder / f"{launch.name}.json", Record)
-            of_strategy = "step" if has_exchange(launch.options) else "t_comp"
-            if record.status == "ok" and certificate.trusted({launch.name: record}, folder):
-                kind = of_strategy if launch.strategy is strategy else "base"
-                seconds[kind] = metrics.throughput(record).seconds_per_step
-    return seconds
+def _seconds_per_step(scope: Scope, strategy: Strategy, folder: Path) -> np.ndarray:
+    """Seconds of the base, of the whole step, and of it without exchange, (3, rounds), of rounds where all were ok."""
+    of_strategy, numbers = dataclasses.replace(scope, strategies=(strategy.name,)), range(1, scope.rounds + 1)
+    launches = {launch.name: launch for number in numbers for launch in whole_steps(of_strategy, number)}
+    paths = {name: folder / f"{name}.json" for name in launches}
+    records = {name: read_record(path, Record) for name, path in paths.items() if path.exists()}
+    rows: list[tuple[int, str, float]] = []
+    for name, record in trusted(records, folder).items():
+        if record.status == "ok":
+            kind = ("step" if record.exchange else "t_comp") if record.strategy == strategy.name else "base"
+            rows.append((launches[name].repetition, kind, metrics.throughput(record).seconds_per_step))
+    seconds = pd.DataFrame(rows, columns=["round", "kind", "seconds"])
+    by_round = seconds.pivot(index="round", columns="kind", values="seconds")
+    return by_round.reindex(columns=["base", "step", "t_comp"]).dropna().to_numpy(float).T
 
 
 def at_batch(scope: Scope, strategy: Strategy, batch: int, repetition: int) -> list[PlannedLaunch]:
     """The strategy and its base with so many rows per worker: as many windows, in which about as many rows are seen."""
-    task, base = preset_task(scope.preset), catalogue.find(str(strategy.base))
+    task = preset_task(scope.preset)
     share, windows = task.batch / batch, (task.steps - task.warmup_steps) // task.window_steps
     window_steps = max(1, math.ceil(task.window_steps * share))
     warmup_steps = max(_FEWEST_WARMUP_STEPS, math.ceil(task.warmup_steps * share))
     launches = list[PlannedLaunch]()
-    for each, workers in ((base, 1), (strategy, scope.workers)):
-        larger = dataclasses.replace(
-            task,
-            scaling="weak",
-            workers=workers,
-            deadline_seconds=180.0,
-            batch=batch,
-            window_steps=window_steps,
-            warmup_steps=warmup_steps,
-            steps=warmup_steps + windows * window_steps,
-        )
+    for each, workers in ((catalogue.find(str(strategy.base)), 1), (strategy, scope.workers)):
+        larger = clocked_task(scope.preset, workers, batch, warmup_steps, window_steps, windows)
         launches.append(PlannedLaunch(each, workers, "throughput", repetition, larger, each.options()))
     return launches
 
 
-def make(planned: Planned, folder: Path, hosts: Executor[Any] = HERE) -> Record | CollectivesRecord:
-    """Make one launch and return its record, left in its place in the session's folder."""
-    if planned.folder == TRACES and isinstance(planned.launch, PlannedLaunch):
-        return _trace(planned.launch, folder, hosts)
-    return executor.run_planned(planned.launch, folder / planned.folder, hosts)
-
-
-def read(path: Path) -> Record | CollectivesRecord:
-    """The record of a launch; a trace without messages has failed. Raises UserError for a damaged one."""
-    if path.parent.name == REPLAYS:
-        return read_record(path, CollectivesRecord)
-    record = read_record(path, Record)
-    if path.parent.name == TRACES and record.status == "ok" and not trace_path(path).exists():
-        return structs.replace(record, status="failed", reason=_NO_MESSAGES)
-    return record
-
-
-def _trace(launch: PlannedLaunch, folder: Path, hosts: Executor[Any]) -> Record:
-    """Make one traced launch. Where it leaves no messages a record among the replays says why there is none."""
-    place, path = folder / TRACES, folder / REPLAYS / f"{launch.strategy.name}-{launch.workers}w.json"
-    messages = trace_path(place.resolve() / f"{launch.name}.json")
+def make(planned: PlannedLaunch | PlannedSweep, folder: Path, hosts: Executor[Any]) -> Header:
+    """Make one launch and return its record. A trace without messages has failed."""
+    if not isinstance(planned, PlannedLaunch) or planned.runner != "tracer":
+        return run_planned(planned, folder, hosts)
+    strategy, messages = planned.strategy, trace_path(folder.resolve() / f"{planned.name}.json")
+    # Among the replays a record says why there is none.
+    sweep = Sweep(workers=planned.workers, threads=planned.task.threads)
+    refused = PlannedSweep(
+        catalogue.find_library(strategy.family.library),
+        sweep,
+        repetition=1,
+        replayed=Replayed(strategy=strategy.name, launch="", source=""),
+    )
+    path = folder.parent / REPLAYS / f"{refused.name}.json"
     for left in (messages, path):
         left.unlink(missing_ok=True)
-    manifest.note(folder, [path])
-    record = executor.run_planned(dataclasses.replace(launch, runner="tracer"), place, hosts)
-    if messages.exists():
-        return record
-    if record.status == "ok":
-        record = structs.replace(record, status="failed", reason=_NO_MESSAGES)
-    refused = CollectivesRecord(
-        library="",
-        family=launch.strategy.family.title,
-        status=record.status,
-        reason=record.reason,
-        log=f"../{TRACES}/{record.log}" if record.log else None,
-        world_size=launch.workers,
-        threads_per_worker=launch.task.threads,
-        sweep=Sweep(workers=launch.workers, threads=launch.task.threads),
-        replayed=Replayed(strategy=launch.strategy.name, launch="", source=""),
-        started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-    )
-    write_record(path, refused)
-    manifest.note(folder, [path])
+    record = run_planned(planned, folder, hosts)
+    if not messages.exists():
+        if record.status == "ok":
+            record = structs.replace(record, status="failed", reason="It left no messages.")
+            write_record(folder / f"{planned.name}.json", record)
+        ended = Ended(record.status, record.reason)
+        replay = refused.record(path.parent, ended, record.started_at)
+        write_record(path, structs.replace(replay, log=f"../{TRACES}/{record.log}"))
+    manifest.note(folder.parent, [path])
     return record
+
+
+EXPERIMENT = Experiment(
+    name="exchanges",
+    about=__doc__ or "",
+    scope=Scope,
+    record=Record,
+    records_below={TRACES: Record, REPLAYS: CollectivesRecord},
+    stages=stages,
+    plan_table=steps_table,
+    make=make,
+    # What says that there is no trace has counted as that.
+    may_fail=lambda record: isinstance(record, CollectivesRecord) and not (record.replayed and record.replayed.launch),
+    gather=lambda folder, records: records,
+    report="reports",
+)
 
 
 if __name__ == "__main__":
-    exit_with_one_line(main)
+    exit_with_one_line(partial(run, EXPERIMENT))

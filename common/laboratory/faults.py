@@ -35,7 +35,7 @@ from common.records.metrics import saving_cost
 from common.records.recovery import Recovery, recovery_path
 from common.records.training import Record
 from common.sessions.comparison_scope import certificate_task
-from common.sessions.experiment import Experiment, run
+from common.sessions.experiment import Experiment, in_rounds, run
 
 _STEP = 160
 """The step before which the fault comes, ten after a checkpoint."""
@@ -288,7 +288,7 @@ EXPERIMENT = Experiment(
     scope=Scope,
     hosts="virtual",
     record=Record,
-    launches=launches,
+    stages=in_rounds(launches),
     make=make,
     may_fail=lambda record: record.task.inject is not None,
     gather=accounted_launches,

@@ -4,10 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import Annotated
 
 import pandas as pd
-import tyro
 
 from common.contract.dataset import preset_task
 from common.declarations import catalogue
@@ -17,7 +15,7 @@ from common.observations.display import Display, Measure, Series
 from common.observations.table import Missing, Observation
 from common.records.metrics import throughput
 from common.records.training import Record
-from common.sessions.experiment import Experiment, run
+from common.sessions.experiment import Experiment, in_rounds, run
 
 LAUNCHES = "first_base"
 _NAME = "{} loader workers"
@@ -37,7 +35,7 @@ class Scope:
     """Numbers of processes that prepare a worker's rows; beside them rows come from memory."""
     batch: tuple[int, ...] = (16, 64, 256)
     """Rows per worker."""
-    rounds: Annotated[int, tyro.conf.arg(name="repetitions")] = 6
+    repetitions: int = 6
     """How often everything is launched; with fewer than 6 nothing is told for sure."""
 
     def __post_init__(self) -> None:
@@ -45,8 +43,13 @@ class Scope:
         preset_task(self.preset)
         if not hasattr(catalogue.find(self.strategy).options(), "loader_workers"):
             raise UserError(f"{self.strategy} has no --loader-workers: name another strategy.")
-        if min(*self.loader_workers, *self.batch, self.workers, self.rounds) < 1:
+        if min(*self.loader_workers, *self.batch, self.workers, self.repetitions) < 1:
             raise UserError("Give whole numbers above 0: rows from memory are measured anyway.")
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds it makes."""
+        return self.repetitions
 
 
 def launches(scope: Scope, repetition: int) -> Iterator[PlannedLaunch]:
@@ -90,7 +93,7 @@ EXPERIMENT = Experiment(
     about=__doc__ or "",
     scope=Scope,
     record=Record,
-    launches=launches,
+    stages=in_rounds(launches),
     observe=observe,
     show=show,
 )

@@ -28,7 +28,7 @@ from common.observations.table import Missing, Observation
 from common.records.files import from_json, read_record, write_record
 from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
 from common.records.site import Site
-from common.sessions.experiment import Experiment, run
+from common.sessions.experiment import Experiment, in_rounds, run
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 LAUNCHES = "ways"
@@ -121,16 +121,6 @@ class Planned:
         return read_record(path, MatrixRecord)
 
 
-def plan(scope: Scope) -> pd.DataFrame:
-    """Every way with what it multiplies."""
-    products = {way: scope.products(way) for way in ways().values()}
-    rows = [
-        (way.name, way.title, " ".join(map(str, own.sizes)), own.workers, scope.repetitions)
-        for way, own in products.items()
-    ]
-    return pd.DataFrame(rows, columns=["way", "what it is", "sizes", "workers", "launches"])
-
-
 def launches(scope: Scope, repetition: int) -> Iterable[Planned]:
     """Every way once."""
     return [Planned(way, scope.products(way), repetition) for way in ways().values()]
@@ -140,18 +130,11 @@ def observe(launch: str, record: MatrixRecord) -> Iterator[Observation | Missing
     """Of each size the median over the launch's calls, and each part's share of that on rank 0."""
     series = _series_of(record)
     if record.status != "ok":
-        yield Missing(
-            series=series, x=math.nan, round=record.repetition, status=record.status, reason=record.reason or ""
-        )
+        gone = partial(Missing, series=series, x=math.nan, round=record.repetition)
+        yield gone(status=record.status, reason=record.reason or "")
+    row = partial(Observation, series=series, round=record.repetition, launch=launch)
     for cell in record.cells:
-        row = partial(
-            Observation,
-            series=series,
-            x=cell.size,
-            round=record.repetition,
-            launch=launch,
-            oversubscribed=record.oversubscribed,
-        )
+        row = partial(row, x=cell.size, oversubscribed=record.oversubscribed)
         yield row(measure="seconds", value=statistics.median(call_seconds(cell)))
         for part, share in part_shares(cell).items():
             yield row(measure="share", part=part, value=share)
@@ -160,23 +143,20 @@ def observe(launch: str, record: MatrixRecord) -> Iterator[Observation | Missing
 def show(records: Sequence[MatrixRecord], observed: pd.DataFrame) -> Display:
     """Ways that share a product are held to one process of their family; of the others it is told how time grows."""
     ordered = sorted(records, key=lambda record: (_KINDS.index(record.kind), record.title))
-    alone = {record.family: _series_of(record) for record in ordered if record.kind == "alone"}
-    shared = {_series_of(record): record for record in ordered if record.kind in ("rows", "reduction")}
-    series = {
-        name: Series(
-            name=name,
-            colors=record.colors if name in shared else [],
-            base=alone.get(record.family, "") if name in shared else "",
-            growth=name not in shared,
-        )
-        for record in ordered
-        for name in [_series_of(record)]
-    }
+    by_series = {_series_of(record): record for record in ordered}
+    alone = {record.family: name for name, record in by_series.items() if record.kind == "alone"}
+    shared = {name: record for name, record in by_series.items() if record.kind in ("rows", "reduction")}
+    series = [
+        Series(name=name, colors=record.colors, base=alone.get(record.family, ""), growth=False)
+        if name in shared
+        else Series(name=name)
+        for name, record in by_series.items()
+    ]
     display = Display(
         title="C = A B over workers: from which size it pays",
         contender="way",
         x="rows and columns",
-        series=[*series.values()],
+        series=series,
         measures=[Measure(name="seconds", label="ms", factor=1e3)],
         growth="exponents",
         method=[
@@ -187,11 +167,9 @@ def show(records: Sequence[MatrixRecord], observed: pd.DataFrame) -> Display:
         ],
     )
     judged = answers.beside_base(table.whole(observed, "seconds"), display.bases)
-    sizes = sorted({*observed[observed["series"].isin(shared)]["x"]})
-    parts = answers.shares(observed)
-    sentences = [_verdict(name, judged, parts) for name in shared if name in {*parts["series"]}]
-    if len(judged):
-        sentences += [_intensity(workers, sizes) for workers in sorted({each.world_size for each in shared.values()})]
+    sizes = sorted({*judged["x"]})
+    numbers_of_workers = sorted({each.world_size for each in shared.values()}) if sizes else []
+    sentences = [_intensity(workers, sizes) for workers in numbers_of_workers]
     return structs.replace(display, answer=_answer(judged), sentences=sentences)
 
 
@@ -215,39 +193,14 @@ def moved_bytes(size: int, workers: int) -> float:
     return _ITEM_BYTES * size**2 * (workers - 1) * (1 + 2 / workers)
 
 
-def operations(size: int) -> int:
-    """Floating point operations of a product: n^3 multiplications and as many additions."""
-    return 2 * size**3
-
-
 def _intensity(workers: int, sizes: Sequence[int]) -> str:
     """How many operations there are for each byte that has to be moved, at the smallest size and the largest."""
     ends = dict.fromkeys([int(sizes[0]), int(sizes[-1])])
-    each = " and ".join(f"{operations(size) / moved_bytes(size, workers):,.0f}" for size in ends)
+    # n^3 multiplications and as many additions.
+    each = " and ".join(f"{2 * size**3 / moved_bytes(size, workers):,.0f}" for size in ends)
     return (
         f"With {workers} workers both ways move 4 n\N{SUPERSCRIPT TWO} (N - 1) (1 + 2 / N) bytes at least for 2 "
         f"n\N{SUPERSCRIPT THREE} operations: {each} operations for each byte at size {' and '.join(map(str, ends))}."
-    )
-
-
-def _verdict(series: str, judged: pd.DataFrame, parts: pd.DataFrame) -> str:
-    """From which size on one way pays, and what takes most of its time, in two sentences."""
-    own, shares = judged.query("series == @series").sort_values("x"), parts.query("series == @series")
-    longest = shares.loc[shares.groupby("x")["share"].idxmax()].sort_values("x")
-    ends = longest.iloc[[0, -1]].drop_duplicates("x")
-    takes = " and ".join(f"{row.part} ({100 * row.share:.0f} % at size {row.x:.0f})" for row in ends.itertuples())
-    takes = f"Its longest part is {takes}."
-    if own.empty:
-        return f"{series}: nothing to compare it with was measured. {takes}"
-    n = int(own["n"].iloc[-1])
-    if n < FEWEST_LAUNCHES:
-        return f"{series}: {n} rounds, and it takes {FEWEST_LAUNCHES} to tell. {takes}"
-    size = answers.pays_from(own)
-    pays = "at no measured size" if size is None else f"from size {size:.0f} on"
-    row = own.iloc[-1] if size is None else own[own["x"] == size].iloc[0]
-    return (
-        f"{series}: it pays by its own interval {pays} ({row['ratio']:.2f} times as fast as alone at {row['x']:.0f}, "
-        f"{row['low']:.2f} to {row['high']:.2f}, n = {row['n']}). {takes}"
     )
 
 
@@ -260,8 +213,7 @@ EXPERIMENT = Experiment(
     about=__doc__ or "",
     scope=Scope,
     record=MatrixRecord,
-    plan=plan,
-    launches=launches,
+    stages=in_rounds(launches),
     observe=observe,
     show=show,
 )

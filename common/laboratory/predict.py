@@ -10,15 +10,14 @@ import math
 import random
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
+import pandas as pd
 import tyro
-from msgspec import structs
-from rich.console import Console
 
 from common.contract.collectives import Collective
 from common.contract.dataset import preset_task
@@ -28,26 +27,23 @@ from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Strategy
 from common.declarations.sweep import Sweep
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable
-from common.launching.executor import Executor, run_planned
 from common.launching.hosts.selection import Selection
 from common.launching.planned import Hosts, PlannedLaunch, PlannedSweep, Size
 from common.launching.virtual_hosts.description import BURST_BYTES, parse_bandwidth, parse_duration
 from common.measurement import machine
 from common.paths import ROOT
 from common.prediction import forecast, model, scores, shown
-from common.prediction.measured import Measured, Scenario, crowding_of, measured
+from common.prediction.measured import Scenario, crowding_of, measured
 from common.prediction.messages import Wire
 from common.records import manifest
-from common.records.certificate import trusted
 from common.records.collectives import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.prediction import Predictions, predictions_path
 from common.records.training import Record
-from common.sessions import chosen_hosts, comparison_scope
-from common.sessions.experiment import tell
+from common.sessions import comparison_scope
+from common.sessions.experiment import Experiment, clocked_task, run
 from common.sessions.folder import FINISHED
-from common.sessions.session import Options, Output, Placed, Schedule, Stage, begin, console_for, report, rounds_of
+from common.sessions.session import Placed, Stage, rounds_of
 
 HOSTS = 4
 """Virtual hosts of a verification."""
@@ -65,6 +61,7 @@ _PRESETS = ("pathway", "digits", "mnist_5k")
 """Of which one worker is measured, at two batches; two workers are measured on the first alone."""
 
 _BATCHES = (64, 192)
+_HELD_ROUNDS = 2
 _HELD_BATCHES = (64, 96, 128, 192)
 _HELD_MBITS = (10, 1000)
 """Between these a held-out bandwidth is drawn, by its logarithm."""
@@ -104,6 +101,10 @@ class Scope:
     """Scenarios that are held out, about; each is launched in two rounds."""
     repetitions: int = 2
     """Rounds of what the models of a verification are fitted to."""
+    spread: tyro.conf.Suppress[Hosts | None] = None
+    """The virtual hosts of a verification."""
+    ranks: ClassVar[tuple[int, ...]] = (1, 2, HOSTS)
+    """The numbers of workers of a verification."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy, a preset or a number that can't be had."""
@@ -148,47 +149,68 @@ class Scope:
         ]
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """Options of a session."""
-
-    scope: tyro.conf.OmitArgPrefixes[Scope] = field(default_factory=Scope)
-    output: tyro.conf.OmitArgPrefixes[Output] = field(
-        default_factory=lambda: Output(out=Path("reports/out/prediction.pdf"))
-    )
-    session: tyro.conf.OmitArgPrefixes[Options] = field(default_factory=Options)
-
-
-def main() -> None:
-    """Run what the command line asks for. Raises UserError for what a user can mend."""
-    arguments = tyro.cli(Arguments, description=__doc__)
-    console = console_for(width=150)
-    if arguments.scope.verify:
-        _verify(console, arguments)
-    else:
-        _predict(console, arguments)
+def plan(scope: Scope, results: Path) -> pd.DataFrame:
+    """What is launched for a verification, else what predictions rest on."""
+    if scope.verify:
+        fitted = len([*fitted_to(scope, 1)])
+        rows = [("fitted to", scope.repetitions, fitted), ("held out", _HELD_ROUNDS, scope.held_out)]
+        return pd.DataFrame(rows, columns=["launches", "rounds", "in each"])
+    sources = [(session, _newest(results, session) or "none yet, so it is made first") for session in _SOURCES]
+    return pd.DataFrame(sources, columns=["session", "folder"])
 
 
-# From what was measured before
+def prepare(scope: Scope, results: Path) -> None:
+    """Make the sessions that predictions rest on and that aren't there; they take turns with this one.
+
+    Raises UserError where one doesn't come to its end.
+    """
+    for session, (module, _) in _SOURCES.items():
+        if scope.verify or _newest(results, session):
+            continue
+        subprocess.run([sys.executable, "-m", module, "--results", str(results)], cwd=ROOT)
+        if not _newest(results, session):
+            raise UserError(f"Nothing is measured here: `nox -s {session}` didn't come to its end; mend it first.")
 
 
-def _predict(console: Console, arguments: Arguments) -> None:
-    scope, output = arguments.scope, arguments.output
-    results = arguments.session.results
-    if output.plan:
-        for session, (_, kinds) in _SOURCES.items():
-            console.print(f"{session}: {_newest(results, kinds) or 'none yet, so it is made first'}")
+def _newest(results: Path, session: str) -> Path | None:
+    """The newest folder of a session that came to its end; None: there is none."""
+    ended = [each for kind in _SOURCES[session][1] for each in results.glob(f"*-{kind}") if (each / FINISHED).exists()]
+    return max(ended, key=lambda each: each.name, default=None)
+
+
+def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
+    """Rounds that models are fitted to; then predictions are kept, and rounds follow of what they hold out.
+
+    Without a verification there are no launches: predictions rest on what other sessions have measured.
+    """
+    path = predictions_path(folder)
+    if not scope.verify:
+        keep(folder, {path.name: _predictions(scope, folder.parent)})
         return
-    ensure_writable(output.out)
-    folders = [_newest(results, kinds) or _made(results, session) for session, (_, kinds) in _SOURCES.items()]
-    records = read_records(folders[0], Record)
-    _refuse_others(records.values(), folders[0])
-    measurements = measured(trusted(records, folders[0]).values(), read_records(folders[1], CollectivesRecord).values())
+    yield from rounds_of(scope.repetitions, seed, partial(fitted_to, scope))
+    if not path.exists():
+        measurements = measured(folder, folder / SWEEPS)
+        fitted = model.fit(measurements)
+        held = drawn(scope, forecast.digest_of(fitted), [*fitted.strategies])
+        keep(folder, {path.name: forecast.predictions(measurements, held, [folder.name])})
+    kept = read_record(path, Predictions)
+    order = random.Random(kept.digest)
+    for number in range(1, _HELD_ROUNDS + 1):
+        launches = [Planned(HELD, launch_of(forecast.scenario_of(each), number)) for each in kept.predicted]
+        order.shuffle(launches)
+        yield Stage("held out", f"held out, round {number} of {_HELD_ROUNDS}", launches)
+
+
+def _predictions(scope: Scope, results: Path) -> Predictions:
+    """What the newest sessions predict. Raises UserError where they can't."""
+    comparison, collectives = folders = [each for name in _SOURCES if (each := _newest(results, name))]
+    _refuse_others(read_records(comparison, Record).values(), comparison)
+    measurements = measured(comparison, collectives)
     strategies = model.fit(measurements).strategies
     missing = [name for name in scope.strategies if name not in strategies]
     if missing:
         raise UserError(
-            f"{missing[0]} isn't in {folders[0]} with one worker and with two: compare it, or leave it out."
+            f"{missing[0]} isn't in {comparison} with one worker and with two: compare it, or leave it out."
         )
     task = scope.task
     asked = [
@@ -197,92 +219,17 @@ def _predict(console: Console, arguments: Arguments) -> None:
         for workers, hosts in scope.worlds
         if workers <= forecast.most_workers(name, task.preset)
     ]
-    with begin(console, "predict", arguments, f"{scope}\n{folders}") as session:
-        predictions = forecast.predictions(measurements, asked, [folder.name for folder in folders])
-        _keep(session.folder, predictions)
-        tell(console, shown.observed(predictions), session.folder)
-    sys.exit(report("reports.experiment", session.folder, output.out))
-
-
-def _newest(results: Path, kinds: Sequence[str]) -> Path | None:
-    """The newest folder of a session of this kind that came to its end; None: there is none."""
-    ended = [each for kind in kinds for each in results.glob(f"*-{kind}") if (each / FINISHED).exists()]
-    return max(ended, key=lambda each: each.name, default=None)
-
-
-def _made(results: Path, session: str) -> Path:
-    """The folder of a session that is made now. Raises UserError where it doesn't come to its end."""
-    module, kinds = _SOURCES[session]
-    subprocess.run([sys.executable, "-m", module, "--results", str(results)], cwd=ROOT)
-    folder = _newest(results, kinds)
-    if folder is None:
-        raise UserError(f"Nothing is measured here: `nox -s {session}` didn't come to its end; mend it first.")
-    return folder
+    return forecast.predictions(measurements, asked, [folder.name for folder in folders])
 
 
 def _refuse_others(records: Iterable[Record], folder: Path) -> None:
     """Raises UserError where what was measured is another machine's, or another commit's."""
     processor, commit = machine.host_facts().processor, machine.git_commit()
-    for record in records:
-        if record.status != "ok":
-            continue
+    for record in (each for each in records if each.status == "ok"):
         if record.host.processor != processor:
             raise UserError(f"{folder} was measured on another machine: run `nox -s compare` on this one.")
         if record.git_commit != commit:
             raise UserError(f"{folder} was measured at commit {record.git_commit}: run `nox -s compare` at this one.")
-
-
-def _keep(folder: Path, predictions: Predictions) -> None:
-    write_record(predictions_path(folder), predictions)
-    manifest.note(folder, [predictions_path(folder)])
-
-
-# Held to launches
-
-
-def _verify(console: Console, arguments: Arguments) -> None:
-    scope, output = arguments.scope, arguments.output
-    selection = Selection(virtual_hosts=HOSTS)
-    hosts, spread = chosen_hosts.find(console, "common.laboratory.predict", selection, (1, 2, HOSTS), output.plan)
-    assert spread, "Virtual hosts are several."
-    if output.plan:
-        launches = [*fitted_to(scope, 1)]
-        console.print(
-            f"{scope.repetitions} rounds of {len(launches)} launches that the models are fitted to, then 2 rounds of "
-            f"{scope.held_out} scenarios that are held out."
-        )
-        return
-    ensure_writable(output.out)
-    assert hosts, "They have been made."
-    with begin(console, "predict", arguments, f"{scope}") as session:
-        schedule = Schedule[Planned, Record | CollectivesRecord](
-            stages(scope, spread, session.order_seed, session.folder)
-        )
-        session.run(schedule, partial(make_on, hosts), _read)
-        predictions = _scored(session.folder)
-        _keep(session.folder, predictions)
-        tell(console, shown.observed(predictions), session.folder)
-    sys.exit(report("reports.experiment", session.folder, output.out))
-
-
-def stages(scope: Scope, spread: Hosts, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
-    """Rounds that models are fitted to; then predictions are kept, and rounds follow of what they hold out."""
-    yield from rounds_of(scope.repetitions, seed, partial(fitted_to, scope))
-    path = predictions_path(folder)
-    if not path.exists():
-        measurements = _fitted_records(folder)
-        fitted = model.fit(measurements)
-        held = drawn(scope, spread, forecast.digest_of(fitted), [*fitted.strategies])
-        scenarios = [scenario for scenario, _ in held]
-        _keep(folder, forecast.predictions(measurements, scenarios, [folder.name]))
-    kept = read_record(path, Predictions)
-    names = [*dict.fromkeys(each.strategy for each in kept.predicted)]
-    held = [launch for _, launch in drawn(scope, spread, kept.digest, names)]
-    order = random.Random(kept.digest)
-    for number in (1, 2):
-        launches = [Planned(HELD, dataclasses.replace(launch, repetition=number)) for launch in held]
-        order.shuffle(launches)
-        yield Stage("held out", f"held out, round {number} of 2", launches)
 
 
 def fitted_to(scope: Scope, repetition: int) -> Iterator[Planned]:
@@ -292,8 +239,8 @@ def fitted_to(scope: Scope, repetition: int) -> Iterator[Planned]:
     for strategy in scope.chosen:
         for preset in _PRESETS:
             for batch in _BATCHES:
-                yield Planned("", _launch(strategy, preset, batch, 1, Wire(), repetition))
-        two = _launch(strategy, _PRESETS[0], _BATCHES[0], 2, Wire(), repetition)
+                yield Planned("", launch_of(Scenario(strategy.name, preset, batch, 1, 1), repetition))
+        two = launch_of(Scenario(strategy.name, _PRESETS[0], _BATCHES[0], 2, 2), repetition)
         yield Planned("", two)
         if issubclass(strategy.options, ExchangeOptions):
             alone = dataclasses.replace(two.options, exchange=False)
@@ -302,10 +249,11 @@ def fitted_to(scope: Scope, repetition: int) -> Iterator[Planned]:
         yield Planned(SWEEPS, PlannedSweep(catalogue.find_library(library), _SWEEP, repetition, hosts=2))
 
 
-def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> list[tuple[Scenario, PlannedLaunch]]:
+def drawn(scope: Scope, digest: str, names: Sequence[str]) -> list[Scenario]:
     """What is held out: the digest of the models draws a preset, a batch, hosts and a link for each strategy."""
     draw = random.Random(digest)
-    held: list[tuple[Scenario, PlannedLaunch]] = []
+    cores = scope.spread and scope.spread.cores_together
+    held: list[Scenario] = []
     for _ in range(math.ceil(scope.held_out / len(names))):
         preset, batch = draw.choice(_PRESETS), draw.choice(_HELD_BATCHES)
         # Twice as many scenarios have cores of their own as share them.
@@ -315,66 +263,62 @@ def drawn(scope: Scope, spread: Hosts, digest: str, names: Sequence[str]) -> lis
         is_unlimited = not delay_seconds and draw.random() < 0.2
         bits = None if is_unlimited else 1e6 * round(math.exp(draw.uniform(low, high)))
         wire = Wire(bits, delay_seconds, BURST_BYTES)
-        for name in names:
-            crowding = crowding_of(name, workers, spread.cores_together)
-            scenario = Scenario(name, preset, batch, workers, workers, wire, crowding)
-            held.append((scenario, _launch(catalogue.find(name), preset, batch, workers, wire, 1)))
+        held += [
+            Scenario(name, preset, batch, workers, workers, wire, crowding_of(name, workers, cores)) for name in names
+        ]
     return held
 
 
-def _launch(strategy: Strategy, preset: str, batch: int, workers: int, wire: Wire, repetition: int) -> PlannedLaunch:
-    """A launch with one worker on each host."""
-    options, task = strategy.options(), dataclasses.replace(preset_task(preset), scaling="weak", workers=workers)
+def launch_of(scenario: Scenario, repetition: int) -> PlannedLaunch:
+    """The launch of a scenario over virtual hosts, with one worker on each."""
+    strategy, workers, wire = catalogue.find(scenario.strategy), scenario.workers, scenario.wire
+    options = strategy.options()
     # Workers that don't wait for one another run dry at the end of a window, for longer over a slow link.
     window_steps, windows = (300 if wire.bandwidth_bits_per_second else 60, 3)
     if strategy.is_synchronous(options):
         # A step may have dozens of messages, which each wait for the delay.
         window_steps, windows = (5, 8) if wire.latency_seconds else (15, 10)
-    task = dataclasses.replace(
-        task,
-        batch=batch,
-        warmup_steps=window_steps,
-        window_steps=window_steps,
-        steps=(1 + windows) * window_steps,
-        deadline_seconds=180.0,
-    )
+    task = clocked_task(scenario.preset, workers, scenario.rows, window_steps, window_steps, windows)
     bits, delay_seconds = wire.bandwidth_bits_per_second, wire.latency_seconds
     if strategy.is_synchronous(options):
         task = comparison_scope.with_steps_for(task, Size(workers, workers, bits))
     return PlannedLaunch(strategy, workers, "throughput", repetition, task, options, workers, bits, delay_seconds)
 
 
-def make_on(executor: Executor[Any], planned: Planned, folder: Path) -> Record | CollectivesRecord:
-    """Make one launch and return its record."""
-    return run_planned(planned.launch, folder / planned.folder, executor)
+def scored(folder: Path, records: Mapping[str, object]) -> dict[str, Predictions]:
+    """The kept predictions, with what was measured of each since, and how well they did; empty: none were kept."""
+    path = predictions_path(folder)
+    if not path.exists():
+        return {}
+    kept = read_record(path, Predictions)
+    return {path.name: scores.scored(kept, measured(folder / HELD), measured(folder, folder / SWEEPS))}
 
 
-def _read(path: Path) -> Record | CollectivesRecord:
-    return read_record(path, CollectivesRecord if path.parent.name == SWEEPS else Record)
+def keep(folder: Path, predictions: Mapping[str, Predictions]) -> int:
+    """Keep the predictions of a session in their file."""
+    for name, each in predictions.items():
+        write_record(folder / name, each)
+        manifest.note(folder, [folder / name])
+    return 0
 
 
-def _fitted_records(folder: Path) -> Measured:
-    """What the models of a verification are fitted to, which lies in its folder before anything that is held out."""
-    records = trusted(read_records(folder, Record), folder)
-    return measured(records.values(), read_records(folder / SWEEPS, CollectivesRecord).values())
-
-
-def _scored(folder: Path) -> Predictions:
-    """The predictions with what was measured of each, and how well they did."""
-    kept = read_record(predictions_path(folder), Predictions)
-    launched = measured(trusted(read_records(folder / HELD, Record), folder / HELD).values(), ()).steps
-    held = [
-        structs.replace(each, measured_seconds=[*launched.get(forecast.scenario_of(each), ())])
-        for each in kept.predicted
-    ]
-    baselines = scores.baselines_of(_fitted_records(folder))
-    return structs.replace(
-        kept,
-        predicted=held,
-        scores=scores.score([each for each in held if not each.oversubscribed], baselines),
-        oversubscribed_scores=scores.score([each for each in held if each.oversubscribed], baselines),
-    )
+EXPERIMENT = Experiment(
+    name="predict",
+    results="prediction",
+    about=__doc__ or "",
+    scope=Scope,
+    hosts=lambda scope: Selection(virtual_hosts=HOSTS if scope.verify else None),
+    record=Record,
+    records_below={SWEEPS: CollectivesRecord, HELD: Record},
+    prepare=prepare,
+    stages=stages,
+    plan=plan,
+    gather=scored,
+    observe=shown.observe,
+    show=shown.show,
+    keep=keep,
+)
 
 
 if __name__ == "__main__":
-    exit_with_one_line(main)
+    exit_with_one_line(partial(run, EXPERIMENT))

@@ -1,1 +1,1 @@
-"""What a step would take elsewhere: a step as a graph of events, what was measured, and predictions with bands."""
+"""What a step would take elsewhere: the step of each graph, what was measured, and predictions with bands."""

@@ -1,9 +1,12 @@
 """The answers to what a step would take elsewhere: bands, the parts of a step, and how far each strategy pays."""
 
 import hashlib
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
+
+from scipy.optimize import root_scalar
 
 from common.contract.task import PRESETS
 from common.declarations import catalogue
@@ -18,8 +21,10 @@ MOST_WORKERS = 65_536
 VERIFIED_WORKERS = 4
 """The most workers with which predictions are held to launches, on one machine."""
 
-_FASTEST_BITS, _SLOWEST_BITS = 1e13, 1e4
-_PRECISION = 1e-3
+_SLOWEST, _FASTEST = math.log(1e4), math.log(1e13)
+"""Logarithms of the bits per second between which a bandwidth is looked for."""
+
+_PRECISION = 1e-4
 
 
 def predictions(measured: Measured, asked: Sequence[Scenario], sources: Sequence[str]) -> Predictions:
@@ -70,11 +75,7 @@ def _predicted(model: Model, each: Scenario, band: Sequence[float]) -> Predicted
         high_80=band[1],
         low_95=band[2],
         high_95=band[3],
-        alone_seconds=parts.alone_seconds,
-        computing_seconds=parts.computing_seconds,
-        straggling_seconds=parts.straggling_seconds,
-        exchange_seconds=parts.exchange_seconds,
-        rest_seconds=parts.rest_seconds,
+        **asdict(parts),
         is_extrapolated=each.workers > VERIFIED_WORKERS,
         oversubscribed=each.oversubscribed,
         half_efficiency_workers=_half_efficiency_workers(model, each),
@@ -89,12 +90,9 @@ def _efficiency(model: Model, each: Scenario) -> float:
 
 def _half_efficiency_workers(model: Model, each: Scenario) -> int | None:
     """None where even the most workers are that efficient."""
-    workers, most = 1, most_workers(each.strategy, each.preset)
-    while workers <= most:
-        if _efficiency(model, replace(each, workers=workers)) < 0.5:
-            return workers // 2
-        workers *= 2
-    return None
+    most = most_workers(each.strategy, each.preset)
+    doubled = [2**power for power in range(most.bit_length())]
+    return next((n // 2 for n in doubled if _efficiency(model, replace(each, workers=n)) < 0.5), None)
 
 
 def most_workers(strategy: str, preset: str) -> int:
@@ -104,18 +102,17 @@ def most_workers(strategy: str, preset: str) -> int:
 
 
 def _bandwidth_for(model: Model, each: Scenario, efficiency: float) -> float | None:
-    """The least bandwidth with that efficiency, found by halving the interval of its logarithm; None where none has."""
+    """The least bandwidth with that efficiency; None where none has."""
 
-    def reaches(bits: float) -> bool:
-        return _efficiency(model, replace(each, wire=replace(each.wire, bandwidth_bits_per_second=bits))) >= efficiency
+    def excess(log_bits: float) -> float:
+        wire = replace(each.wire, bandwidth_bits_per_second=math.exp(log_bits))
+        return _efficiency(model, replace(each, wire=wire)) - efficiency
 
-    if each.workers == 1 or not reaches(_FASTEST_BITS):
+    if each.workers == 1 or excess(_FASTEST) < 0:
         return None
-    low, high = _SLOWEST_BITS, _FASTEST_BITS
-    while high / low > 1 + _PRECISION:
-        middle = (low * high) ** 0.5
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    return high
+    # Workers beside their servers need no wire.
+    is_always = excess(_SLOWEST) >= 0
+    return math.exp(_SLOWEST if is_always else root_scalar(excess, bracket=(_SLOWEST, _FASTEST), xtol=_PRECISION).root)
 
 
 def assumptions(measured: Measured) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
@@ -13,7 +14,9 @@ import numpy as np
 from common.declarations import catalogue
 from common.prediction.messages import Wire
 from common.records import metrics
+from common.records.certificate import trusted
 from common.records.collectives import CollectivesRecord, transfer_seconds
+from common.records.files import read_records
 from common.records.training import Record
 
 K = TypeVar("K")
@@ -87,26 +90,26 @@ def crowding_of(strategy: str, workers: int, cores: int | None) -> float:
     return max(1.0, catalogue.find(strategy).threads_of(workers) / cores) if cores else 1.0
 
 
-def seconds_of(record: Record) -> float:
-    """Seconds of a step; where workers don't wait for one another, those in which each made one update on average."""
-    updates = 1 if record.synchronous else record.world_size
-    return updates * metrics.throughput(record).seconds_per_step
+def measured(folder: Path, sweeps: Path | None = None) -> Measured:
+    """Gather what a folder's launches measured with every strategy's default options, and what sweeps in another did.
 
-
-def measured(records: Iterable[Record], sweeps: Iterable[CollectivesRecord]) -> Measured:
-    """Gather what was measured with every strategy's default options, by launches and sweeps that ended well."""
+    Launches count that ended well and trained what was declared.
+    """
+    sweep_records = read_records(sweeps, CollectivesRecord) if sweeps else {}
     steps: dict[Scenario, list[float]] = defaultdict(list)
     without: dict[Scenario, list[float]] = defaultdict(list)
     ratios: list[float] = []
-    for record in records:
+    for record in trusted(read_records(folder, Record), folder).values():
         if record.status != "ok" or record.label or record.task.checkpoint or record.task.is_accounted:
             continue
         kept = steps if record.exchange else without
-        kept[scenario_of(record)].append(seconds_of(record))
+        # Where workers don't wait for one another, the seconds in which each made one update on average.
+        updates = 1 if record.synchronous else record.world_size
+        kept[scenario_of(record)].append(updates * metrics.throughput(record).seconds_per_step)
         if record.world_size == 1 or not record.exchange:
             seconds = np.array([window.seconds / window.steps for window in record.windows])
             ratios += (seconds / np.median(seconds)).tolist()
-    return Measured(steps, without, np.sort(ratios), _exchanges(sweeps))
+    return Measured(steps, without, np.sort(ratios), _exchanges(sweep_records.values()))
 
 
 def _exchanges(sweeps: Iterable[CollectivesRecord]) -> dict[str, dict[int, list[float]]]:

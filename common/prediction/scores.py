@@ -6,13 +6,29 @@ from dataclasses import replace
 from statistics import median
 
 import numpy as np
-from scipy.stats import rankdata
+import pandas as pd
+from msgspec import structs
 
 from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS
+from common.prediction.forecast import scenario_of
 from common.prediction.measured import Measured, Scenario
-from common.prediction.messages import by_formula
-from common.records.prediction import Baseline, Predicted, Scores
+from common.prediction.messages import critical_path
+from common.records.prediction import Baseline, Predicted, Predictions, Scores
+
+
+def scored(kept: Predictions, launched: Measured, fitted_to: Measured) -> Predictions:
+    """The kept predictions with what was measured of each since, and how well they did beside the baselines."""
+    predicted = [
+        structs.replace(each, measured_seconds=[*launched.steps.get(scenario_of(each), ())]) for each in kept.predicted
+    ]
+    baselines = baselines_of(fitted_to)
+    return structs.replace(
+        kept,
+        predicted=predicted,
+        scores=score([each for each in predicted if not each.oversubscribed], baselines),
+        oversubscribed_scores=score([each for each in predicted if each.oversubscribed], baselines),
+    )
 
 
 def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Predicted], float]]) -> Scores | None:
@@ -22,7 +38,7 @@ def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Pred
         return None
     errors = _errors(launched, lambda each: each.seconds)
     launches = [(each, seconds) for each in launched for seconds in each.measured_seconds]
-    halves = [each.measured_seconds for each in launched if len(each.measured_seconds) > 1]
+    rounds = [each.measured_seconds for each in launched if len(each.measured_seconds) > 1]
     return Scores(
         configurations=len(launched),
         launches=len(launches),
@@ -33,7 +49,7 @@ def score(predicted: Sequence[Predicted], baselines: Mapping[str, Callable[[Pred
         covered_80=sum(each.low_80 <= seconds <= each.high_80 for each, seconds in launches),
         covered_95=sum(each.low_95 <= seconds <= each.high_95 for each, seconds in launches),
         rank_correlation=_rank_correlation(launched),
-        noise_floor=median(abs(_half(own, 0) / _half(own, 1) - 1) for own in halves) if halves else None,
+        noise_floor=median(abs(median(own[::2]) / median(own[1::2]) - 1) for own in rounds) if rounds else None,
         baselines=[
             Baseline(
                 name=name,
@@ -49,22 +65,15 @@ def _errors(launched: Sequence[Predicted], predict: Callable[[Predicted], float]
     return np.array([each.error_of(predict(each)) for each in launched])
 
 
-def _half(seconds: Sequence[float], which: int) -> float:
-    return median(seconds[which::2])
-
-
 def _rank_correlation(launched: Sequence[Predicted]) -> float | None:
     """Spearman's, over strategies, in each scenario that at least four have; the median of all."""
-    groups: dict[tuple[object, ...], list[Predicted]] = {}
+    rows: list[tuple[object, ...]] = []
     for each in launched:
-        key = (each.preset, each.rows, each.workers, each.hosts, each.bandwidth_bits_per_second)
-        groups.setdefault(key, []).append(each)
-    correlations: list[float] = []
-    for own in groups.values():
-        if len(own) > 3:
-            ranks = [rankdata([each.seconds for each in own])]
-            ranks.append(rankdata([median(each.measured_seconds) for each in own]))
-            correlations.append(float(np.corrcoef(ranks)[0, 1]))
+        scenario = each.preset, each.rows, each.workers, each.hosts, each.bandwidth_bits_per_second or 0.0
+        rows.append((*scenario, each.seconds, median(each.measured_seconds)))
+    *columns, predicted, measured = range(7)
+    groups = [own for _, own in pd.DataFrame(rows).groupby(columns) if len(own) > 3]
+    correlations = [float(np.corrcoef(own[[predicted, measured]].rank().T)[0, 1]) for own in groups]
     return median(correlations) if correlations else None
 
 
@@ -87,7 +96,7 @@ def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
     def bytes_over_bandwidth(asked: Predicted) -> float:
         bits = asked.bandwidth_bits_per_second
         size = parameter_bytes(PRESETS[asked.preset])
-        return alone(asked) + (8 * by_formula("all_reduce", asked.workers).share * size / bits if bits else 0.0)
+        return alone(asked) + (8 * critical_path("all_reduce", asked.workers).share * size / bits if bits else 0.0)
 
     def amdahl(asked: Predicted) -> float:
         """A step's part that doesn't shrink with more workers is what two workers have shown (Amdahl, 1967)."""

@@ -6,9 +6,9 @@ from functools import partial
 import pandas as pd
 from scipy.stats import binomtest
 
-from common.observations.display import Display, Measure, Observed, Series, Table
+from common.observations.display import Display, Measure, Series, Table
 from common.observations.numbers import DAGGER, DASH, bandwidth, interval, link, number, percent, ratio, signed_percent
-from common.observations.table import Observation, tables
+from common.observations.table import Observation
 from common.records.prediction import Predicted, Predictions, Scores
 
 _PARTS = {"computing": "computing", "straggling": "stragglers", "exchange": "exchange", "rest": "rest"}
@@ -21,13 +21,34 @@ _METHOD = [
 ]
 
 
-def observed(predictions: Predictions) -> Observed:
-    """Predictions as observations of an experiment; those that were held to launches only in tables of their own."""
-    scored = {"a core for each worker": predictions.scores, "workers share cores": predictions.oversubscribed_scores}
-    scores = {title: own for title, own in scored.items() if own}
+def observe(name: str, predictions: Predictions) -> Iterator[Observation]:
+    """The rows of predictions; none where they were held to launches, which only tables of their own tell."""
+    predicted = [] if _scores_by_title(predictions) else predictions.predicted
+    links = dict.fromkeys(_link(each) for each in predicted if each.bandwidth_bits_per_second or each.latency_seconds)
+    for each in predicted:
+        row = partial(
+            Observation,
+            world=", ".join([each.preset, *(f"hosts joined with {own}" for own in links)]),
+            x=each.workers,
+            series=each.strategy,
+            round=0,
+            launch="",
+            oversubscribed=each.oversubscribed,
+        )
+        yield row(measure="seconds", value=each.seconds, low=each.low_95, high=each.high_95)
+        for measure in ("samples_per_second", "efficiency"):
+            yield row(measure=measure, value=getattr(each, measure))
+        for part in _PARTS:
+            yield row(measure=part, value=getattr(each, f"{part}_seconds"))
+
+
+def show(gathered: Sequence[Predictions], observed: pd.DataFrame) -> Display:
+    """How a session's predictions are shown, and how well they did."""
+    [predictions] = gathered
+    scores = _scores_by_title(predictions)
     colors = {each.strategy: each.colors for each in predictions.predicted}
     digest = f"{predictions.digest[:16]} begins the SHA-256 of the models, fitted to {', '.join(predictions.sources)}."
-    display = Display(
+    return Display(
         made_at=predictions.predicted_at,
         title="Before you scale out",
         answer=_answer_of_scores(scores) if scores else _answer(predictions.predicted),
@@ -40,31 +61,14 @@ def observed(predictions: Predictions) -> Observed:
             Measure(name="efficiency", label="of one, %", factor=100),
             *(Measure(name=part, label=f"{name}, ms", factor=1e3) for part, name in _PARTS.items()),
         ],
-        sentences=[f"{title.capitalize()}: {_in_words(own)}" for title, own in scores.items()],
         method=[*([] if scores else _METHOD), *predictions.assumptions, digest],
         tables=[*_verification(scores, predictions.predicted)] if scores else [_how_far(predictions.predicted)],
     )
-    return Observed(*tables([] if scores else _observations(predictions.predicted)), display)
 
 
-def _observations(predicted: Sequence[Predicted]) -> Iterator[Observation]:
-    shaped = [each for each in predicted if each.bandwidth_bits_per_second or each.latency_seconds]
-    links = dict.fromkeys(map(_link, shaped))
-    for each in predicted:
-        row = partial(
-            Observation,
-            world=", ".join([each.preset, *(f"hosts joined with {own}" for own in links)]),
-            x=each.workers,
-            series=each.strategy,
-            round=0,
-            launch="",
-            oversubscribed=each.oversubscribed,
-        )
-        yield row(measure="seconds", value=each.seconds, low=each.low_95, high=each.high_95)
-        for name in ("samples_per_second", "efficiency"):
-            yield row(measure=name, value=getattr(each, name))
-        for part in _PARTS:
-            yield row(measure=part, value=getattr(each, f"{part}_seconds"))
+def _scores_by_title(predictions: Predictions) -> dict[str, Scores]:
+    scored = {"a core for each worker": predictions.scores, "workers share cores": predictions.oversubscribed_scores}
+    return {title: own for title, own in scored.items() if own}
 
 
 def _answer(predicted: Sequence[Predicted]) -> str:
@@ -107,14 +111,6 @@ def _answer_of_scores(scores: dict[str, Scores]) -> str:
     )
 
 
-def _in_words(own: Scores) -> str:
-    floor = "" if own.noise_floor is None else f", noise floor {percent(own.noise_floor, 1)}"
-    return (
-        f"median error {percent(own.median_error, 1)}, nine of ten within {percent(own.ninth_decile_error, 1)}{floor}, "
-        f"95 % bands held {own.covered_95} of {own.launches} launches."
-    )
-
-
 def _verification(scores: dict[str, Scores], predicted: Sequence[Predicted]) -> Iterator[Table]:
     """The scores beside baselines and the noise floor, each strategy's errors, and all that was held out."""
     for title, own in scores.items():
@@ -154,7 +150,7 @@ def _scores(title: str, scores: Scores) -> Table:
         f"{_of(scores.covered_95, scores.launches)}.",
     ]
     columns = ["predicted by", "median error", "nine of ten within"]
-    return Table(title=f"Held to launches: {title}", columns=columns, rows=rows, notes=notes)
+    return Table(title=f"Held to launches: {title}", columns=columns, rows=rows, notes=notes, is_printed=True)
 
 
 def _by_strategy(measured: Sequence[Predicted]) -> Table:

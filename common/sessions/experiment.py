@@ -1,13 +1,13 @@
-"""The journey of every experiment: plan, hosts, rounds of launches, observations, what they tell, and the report."""
+"""The journey of every experiment: plan, hosts, stages of launches, observations, what they tell, and the report."""
 
 import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import pandas as pd
 import tyro
@@ -15,13 +15,14 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
+from common.contract.dataset import preset_task
+from common.contract.task import Task
 from common.errors import UserError
 from common.files import ensure_writable
 from common.launching.executor import HERE, Executor, run_planned
 from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
-from common.launching.planned import Planned
 from common.observations import display, table
 from common.observations.display import Display, Observed
 from common.observations.table import Missing, Observation
@@ -31,7 +32,20 @@ from common.records.header import Header
 from common.records.presentation import read_presented
 from common.records.training import Record
 from common.sessions import chosen_hosts, submission
-from common.sessions.session import Options, Output, Schedule, begin, console_for, counted, report, rounds_of
+from common.sessions.session import (
+    Launch,
+    Options,
+    Output,
+    Placed,
+    Schedule,
+    Session,
+    Stage,
+    begin,
+    console_for,
+    counted,
+    report,
+    rounds_of,
+)
 
 L = TypeVar("L")
 """What a launch is observed from: its record, or that and what else it left."""
@@ -45,45 +59,16 @@ class ExperimentOutput(Output):
     """A session's folder whose tables and report are made again; nothing is measured."""
 
 
-class Scope(Protocol):
-    """What is measured: a dataclass.
+@dataclass(frozen=True)
+class Arguments:
+    """An experiment's command line; `parse` gives the fields the types and the defaults that an experiment has."""
 
-    Where launches may be over hosts it has `ranks`, the numbers of workers that share something, and a field `spread`,
-    which takes what is known of the hosts.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds it makes."""
-        ...
-
-
-class Arguments(Protocol):
-    """An experiment's command line: a dataclass with a default for each field."""
-
-    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-
-    @property
-    def scope(self) -> Scope:
-        """What is measured."""
-        ...
-
-    @property
-    def selection(self) -> SlurmOptions:
-        """Where launches are made: on one machine, or, where it is a `Selection`, over hosts as well."""
-        ...
-
-    @property
-    def output(self) -> ExperimentOutput:
-        """What it ends with."""
-        ...
-
-    @property
-    def session(self) -> Options:
-        """The options that every session has."""
-        ...
+    scope: Any
+    """What is measured."""
+    output: ExperimentOutput
+    session: Options
+    selection: SlurmOptions = field(default_factory=SlurmOptions)
+    """Where launches are made: on one machine, or, where it is a `Selection`, over hosts as well."""
 
 
 def _trusted(folder: Path, records: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -97,52 +82,87 @@ class Experiment(Generic[L]):
 
     name: str
     """That of its Nox session, and of its module in `common.laboratory`."""
+    results: str = ""
+    """How its sessions' folders and its report are called; empty: by its name."""
     about: str
     """What `--help` begins with."""
-    scope: type[Scope]
-    """What can be asked for."""
-    hosts: Literal["one", "virtual", "any"] = "one"
-    """On which hosts launches can be: on one machine alone, or also over several that this machine makes, or any."""
+    scope: type[Any]
+    """What can be asked for: a dataclass.
+
+    Where launches may be over hosts it has `ranks`, the numbers of workers that share something, and a field `spread`,
+    which takes what is known of the hosts.
+    """
+    hosts: Literal["one", "virtual", "any"] | Callable[[Any], Selection] = "one"
+    """On which hosts launches can be: on one machine alone, or also over several that this machine makes, or any.
+
+    A function chooses them by the scope, where no options do.
+    """
     record: type[Header]
-    """What each of its launches leaves."""
-    launches: Callable[[Any, int], Iterable[Planned[Header]]]
-    """The launches of a scope's round by its number, from 1."""
-    plan: Callable[[Any], pd.DataFrame] | None = None
+    """What each of its launches leaves in the session's folder."""
+    records_below: Mapping[str, type[Header]] = field(default_factory=dict[str, type[Header]])
+    """What launches leave in folders below that, by the folders' names: those that are `Placed` there."""
+    prepare: Callable[[Any, Path], None] = lambda scope, results: None
+    """Sees to it, before a session begins, that a scope can be had; the folder is that of all sessions' results."""
+    stages: Callable[[Any, int, Path], Iterable[Stage[Any]]]
+    """A scope's launches, by the seed of their order and the session's folder. `in_rounds` gives those of rounds."""
+    plan: Callable[[Any, Path], pd.DataFrame] | None = None
     """What a scope is going to measure, as it's printed; None: each launch with how often it is made."""
+    plan_table: Callable[[Sequence[Stage[Any]], int], pd.DataFrame] | None = None
+    """The stages and the seed of their order as its report reads them; None: it reads no plan."""
     make: Callable[[Any, Path, Executor[Any]], Header] = run_planned
-    """Makes one launch in a folder, and returns its record."""
+    """Makes one launch in the folder of its record, which it returns."""
     may_fail: Callable[[Any], bool] = lambda record: False
     """Whether the launch with this record may end for good, since that is what was to be found out."""
     gather: Callable[[Path, Mapping[str, Any]], Mapping[str, L]] = _trusted
-    """Adds to the records what else their launches left in the folder; leaves out what is none of the experiment's.
+    """Makes of a session's records, with what else is in its folder, what is observed; empty: there is nothing.
 
-    By default nothing is added, and trainings that computed something else than declared are left out.
+    By default these are the records, without trainings that computed something else than declared.
     """
-    observe: Callable[[str, L], Iterable[Observation | Missing]]
+    observe: Callable[[str, L], Iterable[Observation | Missing]] = lambda launch, gathered: ()
     """The rows of a launch, by the stem of its record's file, whatever became of it."""
-    show: Callable[[Sequence[L], pd.DataFrame], Display]
-    """How the observations of these launches are shown."""
+    show: Callable[[Sequence[L], pd.DataFrame], Display] | None = None
+    """How the observations of these launches are shown; None: its report reads the records themselves."""
+    keep: Callable[[Path, Mapping[str, L]], int] = lambda folder, launches: 0
+    """Keeps in the folder what else they tell; returns the exit status."""
+    report: str = "reports.experiment"
+    """The module that writes the report."""
+
+
+def in_rounds(launches: Callable[[Any, int], Iterable[Any]]) -> Callable[[Any, int, Path], list[Stage[Any]]]:
+    """As many rounds as a scope has, of launches by the scope and the round's number, from 1."""
+    return lambda scope, seed, _: rounds_of(scope.rounds, seed, partial(launches, scope))
+
+
+def clocked_task(preset: str, workers: int, batch: int, warmup_steps: int, window_steps: int, windows: int) -> Task:
+    """A preset's task under weak scaling, with so many rows per worker, clocked in so many windows."""
+    return dataclasses.replace(
+        preset_task(preset),
+        scaling="weak",
+        workers=workers,
+        batch=batch,
+        warmup_steps=warmup_steps,
+        window_steps=window_steps,
+        steps=warmup_steps + windows * window_steps,
+        deadline_seconds=180.0,
+    )
 
 
 def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
     """What these options ask for. Raises UserError for a value that can't be meant."""
     config = (tyro.conf.EnumChoicesFromValues,)
-    selection = SlurmOptions if experiment.hosts == "one" else Selection
-    output = partial(ExperimentOutput, out=Path(f"reports/out/{experiment.name}.pdf"))
-    kinds = {
-        "scope": (experiment.scope, experiment.scope),
-        "selection": (selection, selection),
-        "output": (ExperimentOutput, output),
-        "session": (Options, Options),
-    }
+    out = Path(f"reports/out/{experiment.results or experiment.name}.pdf")
+    shown = tyro.conf.OmitArgPrefixes
+    selection = Selection if experiment.hosts in ("virtual", "any") else SlurmOptions
+    of_hosts = tyro.conf.Suppress[selection] if callable(experiment.hosts) else shown[selection]
     fields = [
-        (name, tyro.conf.OmitArgPrefixes[kind], dataclasses.field(default_factory=make))
-        for name, (kind, make) in kinds.items()
+        ("scope", shown[experiment.scope], field(default_factory=experiment.scope)),
+        ("output", shown[ExperimentOutput], field(default_factory=partial(ExperimentOutput, out=out))),
+        ("session", shown[Options], field(default_factory=Options)),
+        ("selection", of_hosts, field(default_factory=selection)),
     ]
-    kind = dataclasses.make_dataclass("Arguments", fields, frozen=True)
+    kind = dataclasses.make_dataclass("Arguments", fields, bases=(Arguments,), frozen=True)
     arguments = tyro.cli(kind, description=experiment.about, args=list(options), config=config)
-    chosen = arguments.selection
-    if experiment.hosts == "virtual" and not chosen.is_here and chosen.virtual_hosts is None:
+    if experiment.hosts == "virtual" and not arguments.selection.is_here and arguments.selection.virtual_hosts is None:
         raise UserError(f"{experiment.name} over hosts takes those that can be lost without harm: use --virtual-hosts.")
     return arguments
 
@@ -150,42 +170,56 @@ def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
 def run(experiment: Experiment[Any]) -> None:
     """Run what the command line asks for. Raises UserError for what a user can mend."""
     arguments, module = parse(experiment, submission.own_words(sys.argv[1:])), f"common.laboratory.{experiment.name}"
-    console, selection, output = console_for(160), arguments.selection, arguments.output
-    scope: Any = arguments.scope
+    console, scope, output = console_for(160), arguments.scope, arguments.output
     if output.again:
         sys.exit(conclude(console, experiment, output.again, output.out))
+    selection = experiment.hosts(scope) if callable(experiment.hosts) else arguments.selection
     if selection.submit:
         submission.submit(console, experiment.name, module, arguments)
         return
-    hosts = None
+    hosts, identity = None, ""
     if isinstance(selection, Selection):
         hosts, spread = chosen_hosts.find(console, module, selection, scope.ranks, output.plan)
         scope = dataclasses.replace(scope, spread=spread)
+        identity = "" if selection.is_here else f"\n{selection}"
     if output.plan:
-        plan = experiment.plan(scope) if experiment.plan else _plan(experiment, scope)
+        results = arguments.session.results
+        plan = experiment.plan(scope, results) if experiment.plan else _plan(experiment, scope)
         _print(console, display.Table(title="", columns=[*plan.columns], rows=plan.astype(str).to_numpy().tolist()))
         return
     ensure_writable(output.out)
+    experiment.prepare(scope, arguments.session.results)
     if not isinstance(selection, Selection):
         hosts = chosen_hosts.on_one_host(console, selection)
-    is_here = not isinstance(selection, Selection) or selection.is_here
-    identity = repr(scope) + ("" if is_here else f"\n{selection}") + chosen_hosts.kind_of(hosts)
-    job = slurm.job() if selection.slurm else None
-    with begin(console, experiment.name, arguments, identity, job=job) as session:
-        stages = rounds_of(scope.rounds, session.order_seed, partial(experiment.launches, scope))
-        session.run(
-            Schedule[Any, Any](stages),
-            lambda planned, folder: experiment.make(planned, folder, hosts or HERE),
-            partial(read_record, kind=experiment.record),
-        )
+    identity = repr(scope) + identity + chosen_hosts.kind_of(hosts)
+    job, kind = slurm.job() if selection.slurm else None, experiment.results
+    with begin(console, experiment.name, arguments, identity, kind, job) as session:
+        _measure(session, experiment, scope, hosts or HERE)
     sys.exit(conclude(console, experiment, session.folder, output.out))
 
 
-def _plan(experiment: Experiment[Any], scope: Scope) -> pd.DataFrame:
+def _measure(session: Session, experiment: Experiment[Any], scope: object, hosts: Executor[Any]) -> None:
+    """Make all launches of a session."""
+
+    def make(launch: Launch, folder: Path) -> Header:
+        placed = launch if isinstance(launch, Placed) else Placed("", launch)
+        return experiment.make(placed.launch, folder / placed.folder, hosts)
+
+    def read(path: Path) -> Header:
+        return read_record(path, experiment.records_below.get(path.parent.name, experiment.record))
+
+    stages = experiment.stages(scope, session.order_seed, session.folder)
+    table = experiment.plan_table
+    plan_table = (lambda made: table(made, session.order_seed)) if table else None
+    session.run(Schedule[Any, Header](stages), make, read, plan_table=plan_table)
+
+
+def _plan(experiment: Experiment[Any], scope: object) -> pd.DataFrame:
     """Each launch by its name without its round, and how often it is made."""
-    planned = [launch for number in range(1, scope.rounds + 1) for launch in experiment.launches(scope, number)]
-    count = Counter(launch.name.rpartition("-")[0] for launch in planned)
-    return pd.DataFrame(count.items(), columns=["launch", "how often"])
+    stages = experiment.stages(scope, 0, Path())
+    count = Counter(launch.name.rpartition("-")[0] for stage in stages for launch in stage.launches)
+    later = [] if isinstance(stages, Sequence) else [("others", "by what these tell")]
+    return pd.DataFrame([*sorted(count.items()), *later], columns=["launch", "how often"])
 
 
 def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: Path) -> int:
@@ -193,33 +227,33 @@ def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: P
 
     Raises UserError where the folder has no record of this experiment.
     """
-    records: Mapping[str, Any] = read_presented(folder, experiment.record)
+    records: dict[str, Any] = {**read_presented(folder, experiment.record)}
+    for below, kind in experiment.records_below.items():
+        records |= {f"{below}/{launch}": record for launch, record in read_presented(folder / below, kind).items()}
     launches = experiment.gather(folder, records)
     if not launches:
         raise UserError(f"{folder} holds no records of {experiment.name}: measure some first, or name another folder.")
-    found = observed_of(experiment, launches)
-    tell(console, found, folder)
+    if experiment.show:
+        found = observed_of(experiment, launches)
+        found.write(folder)
+        for each in display.tables(found):
+            _print(console, each)
+        for sentence in [display.answer(found), *found.display.sentences]:
+            console.print(sentence, markup=False, highlight=False)
+    status = experiment.keep(folder, launches)
     failed = counted(console, (record for record in records.values() if not experiment.may_fail(record)))
-    return report("reports.experiment", folder, out) or failed
-
-
-def tell(console: Console, found: Observed, folder: Path) -> None:
-    """Keep in a session's folder what was found, and print it. Raises UserError where it can't be written to."""
-    found.write(folder)
-    for each in display.tables(found):
-        _print(console, each)
-    for sentence in [display.answer(found), *found.display.sentences]:
-        console.print(sentence, markup=False, highlight=False)
+    return report(experiment.report, folder, out) or failed or status
 
 
 def observed_of(experiment: Experiment[L], launches: Mapping[str, L]) -> Observed:
-    """What the launches of an experiment tell, by the stems of their records' files."""
+    """What the launches of an experiment that shows observations tell, by the stems of their records' files."""
+    assert experiment.show, "It has observations."
     rows = [row for name, launch in launches.items() for row in experiment.observe(name, launch)]
     observed, missing = table.tables(rows)
-    payload = str(experiment.record.__struct_config__.tag)
-    return Observed(
-        observed, missing, structs.replace(experiment.show([*launches.values()], observed), payload=payload)
-    )
+    shown = experiment.show([*launches.values()], observed)
+    # What no record in the folder itself tells of says when it was made.
+    payload = "" if shown.made_at else str(experiment.record.__struct_config__.tag)
+    return Observed(observed, missing, structs.replace(shown, payload=payload))
 
 
 def _print(console: Console, table: display.Table) -> None:

@@ -8,7 +8,6 @@ from common.observations.table import PLACE
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import from_json
 from common.sessions.experiment import observed_of
-from tests.changes import changed
 
 HOSTS = [
     {"name": "one", "workers": 1, "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 1e-6},
@@ -114,17 +113,15 @@ def test_what_libraries_must_share_is_told_in_a_place():
         record(taking(1.0, ranks=4), workers=4),
         record(taking(1.0), device="a GPU"),
         record(taking(1.0), sweep=Sweep(data_type="float64")),
-        record(taking(1.0), sweep=Sweep(pipelined=True)),
         record(taking(1.0), hosts=HOSTS),
         record(taking(1.0), hosts=HOSTS, **link),
     )
-    assert len(observed[observed["measure"] == "seconds"].drop_duplicates(PLACE)) == 9
+    assert len(observed[observed["measure"] == "seconds"].drop_duplicates(PLACE)) == 8
     assert [*dict.fromkeys(observed["world"])] == [
         "2 ranks, cpu, float32",
         "4 ranks, cpu, float32",
         "2 ranks, a GPU, float32",
         "2 ranks, cpu, float64",
-        "2 ranks, cpu, float32, one call right after the other",
         "2 ranks, 2 hosts, cpu, float32",
         "2 ranks, 2 hosts, 100 Mbit/s, 5 ms delay, cpu, float32",
     ]
@@ -166,11 +163,6 @@ def test_a_call_that_took_no_time_by_the_hosts_clocks_is_missing_with_the_reason
 def test_ranks_in_one_process_have_a_time_and_no_arrival():
     own = record(taking(1.0, ranks=1), workers=4, one_process=True)
     assert (value("seconds", own), value("arrival_seconds", own)) == (1.0, None)
-
-
-def test_pipelined_calls_have_the_mean_of_their_loop_and_no_arrival():
-    loop = record(changed(cell(calls=[(0.0, 6.0)], late=0.05), loop_calls=3), sweep=Sweep(pipelined=True))
-    assert (value("seconds", loop), value("arrival_seconds", loop)) == (pytest.approx(2.0), None)
 
 
 def test_cells_without_a_time_and_launches_that_failed_are_told_with_their_reasons():

@@ -1,6 +1,5 @@
 """A session of exchanges as a user starts it, its launches, and what it keeps where a strategy can't be traced."""
 
-import dataclasses
 import subprocess
 import sys
 
@@ -12,7 +11,7 @@ from common.declarations.strategy import ExchangeOptions, has_exchange
 from common.errors import UserError
 from common.laboratory import exchanges
 from common.laboratory.exchanges import (
-    Planned,
+    EXPERIMENT,
     Scope,
     at_batch,
     batches_to_try,
@@ -21,6 +20,7 @@ from common.laboratory.exchanges import (
     steps_table,
     traced,
 )
+from common.launching.executor import HERE
 from common.launching.launch import python_for
 from common.measurement.record import declared
 from common.paths import ROOT
@@ -45,22 +45,14 @@ SCOPE = Scope(strategies=("torch_ddp",), repetitions=2)
 BATCH = PRESETS["pathway"].batch
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """The session's folder, what it printed, and its report."""
+def test_a_session_replays_the_messages_of_its_trace_beside_the_whole_step_and_reports_it(tmp_path):
     python_for(STRATEGY)
-    folder = tmp_path_factory.mktemp("exchanges")
-    report = folder / "report.pdf"
-    command = [sys.executable, "-m", "common.laboratory.exchanges", "--results", str(folder), "--out", str(report)]
+    report = tmp_path / "report.pdf"
+    command = [sys.executable, "-m", "common.laboratory.exchanges", "--results", str(tmp_path), "--out", str(report)]
     few = ["--strategies", STRATEGY.name, "--preset", "digits", "--repetitions", "1", "--iterations", "3"]
     result = subprocess.run([*command, *few], cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stdout + result.stderr
-    [results] = folder.glob("*-exchanges")
-    return results, result.stdout, report
-
-
-def test_the_messages_of_the_trace_are_what_the_replay_sends(made):
-    folder, _, _ = made
+    [folder] = tmp_path.glob("*-exchanges")
     [path] = (folder / "traces").glob("*.messages")
     [replay] = read_records(folder / "replays", CollectivesRecord).values()
     [cell] = replay.cells
@@ -68,60 +60,42 @@ def test_the_messages_of_the_trace_are_what_the_replay_sends(made):
     assert (cell.status, cell.collective, cell.messages) == ("ok", STEP, messages)
     assert cell.size_bytes == sum(each.size_bytes for each in messages) > 0
     assert list(map(len, cell.entered_seconds)) == [3, 3]
-
-
-def test_a_replay_names_the_whole_step_of_its_round(made):
-    folder, _, _ = made
-    [replay] = read_records(folder / "replays", CollectivesRecord).values()
     assert (replay.replayed.strategy, replay.repetition) == (STRATEGY.name, 1)
     assert (folder / f"{replay.replayed.launch}.json").exists()
-
-
-def test_trace_steps_and_replay_count_as_launches(made):
-    _, printed, _ = made
-    assert "\n4 launches: 4 ok, 0 unsupported, 0 failed.\n" in printed
-
-
-def test_the_report_tells_of_the_replay(made):
-    _, _, report = made
+    assert "\n4 launches: 4 ok, 0 unsupported, 0 failed.\n" in result.stdout
     assert report.read_bytes().startswith(b"%PDF")
     assert "The exchange replayed alone" in report.with_suffix(".html").read_text()
 
 
-def record_of(launch, **ended):
-    """The record of a traced launch that ended so."""
-    known = declared(STRATEGY, launch.task, launch.options, launch.workers)
-    return Record(**known, **ended, started_at="2026-01-31T12:00:00+00:00")
-
-
 @pytest.fixture
 def trace(monkeypatch, tmp_path):
-    """A function that makes a session's trace, which ends so and leaves these messages, if any; returns what is among
-    the replays then.
+    """A function that makes a session's trace, which ends so and leaves these messages, if any; returns its record, and
+    what is among the replays then.
     """
     launch = traced(Scope(), STRATEGY)
 
     def make(messages=(), **ended):
-        def run_planned(planned, folder, allocation):
-            assert planned == dataclasses.replace(launch, runner="tracer")
+        def run_planned(planned, folder, hosts):
+            assert (planned, planned.runner) == (launch, "tracer")
             path = folder / f"{launch.name}.json"
             path.parent.mkdir(exist_ok=True)
-            write_record(path, record := record_of(launch, **ended))
+            known = declared(STRATEGY, launch.task, launch.options, launch.workers)
+            write_record(path, record := Record(**known, **ended, started_at="2026-01-31T12:00:00+00:00"))
             if messages:
-                write_record(trace_path(path), trace_of(messages))
+                write_record(trace_path(path), trace_of(STRATEGY, messages))
             return record
 
-        monkeypatch.setattr(exchanges.executor, "run_planned", run_planned)
-        exchanges.make(Planned("traces", launch), tmp_path)
-        return [read_record(path, CollectivesRecord) for path in sorted(tmp_path.glob("replays/*"))]
+        monkeypatch.setattr(exchanges, "run_planned", run_planned)
+        record = exchanges.make(launch, tmp_path / "traces", HERE)
+        assert read_record(tmp_path / "traces" / f"{launch.name}.json", Record) == record
+        return record, [read_record(path, CollectivesRecord) for path in sorted(tmp_path.glob("replays/*"))]
 
     return make
 
 
-def trace_of(messages):
-    return Trace(
-        strategy=STRATEGY.name, workers=2, source="a profiler", library="x", data_type="float32", messages=[*messages]
-    )
+def trace_of(strategy, messages, **changes):
+    values = {"source": "a profiler", "library": "gloo", "data_type": "float32"} | changes
+    return Trace(strategy=strategy.name, workers=2, messages=[*messages], **values)
 
 
 MESSAGE = Message(collective="all_reduce", size_bytes=8)
@@ -136,45 +110,23 @@ MESSAGE = Message(collective="all_reduce", size_bytes=8)
     ],
 )
 def test_a_strategy_that_can_not_be_traced_is_kept_among_the_replays_with_the_reason(trace, ended, kept):
-    [found] = trace(**ended)
+    record, [found] = trace(**ended)
+    assert (record.status, record.reason) == kept
     assert (found.status, found.reason, found.replayed.strategy) == (*kept, STRATEGY.name)
+    # It counts once: as a trace.
+    assert EXPERIMENT.may_fail(found)
+    assert not EXPERIMENT.may_fail(record)
 
 
-def test_a_trace_without_messages_has_failed_for_the_session_too(trace, monkeypatch):
-    made, make = [], exchanges.make
-    monkeypatch.setattr(exchanges, "make", lambda *what: made.append(make(*what)))
-    trace(status="ok")
-    assert [(each.status, each.reason) for each in made] == [("failed", "It left no messages.")]
-
-
-def test_what_says_why_there_was_no_trace_goes_when_there_is_one(trace, tmp_path):
-    assert len(trace(status="ok")) == 1
+def test_what_says_why_there_was_no_trace_goes_when_there_is_one_and_messages_of_an_earlier_one_do_not_count(
+    trace, tmp_path
+):
+    assert len(trace(status="ok")[1]) == 1
     assert len(manifest.read(tmp_path)) == 1
-    assert trace([MESSAGE], status="ok") == []
+    assert trace([MESSAGE], status="ok")[1] == []
     assert manifest.check(tmp_path).missing == ()
-
-
-def test_messages_of_an_earlier_trace_do_not_count_for_one_that_leaves_none(trace):
-    assert trace([MESSAGE], status="ok") == []
-    [found] = trace(status="ok")
+    _, [found] = trace(status="ok")
     assert found.reason == "It left no messages."
-
-
-def test_a_trace_without_its_messages_is_read_as_one_that_failed(tmp_path):
-    launch = traced(Scope(), STRATEGY)
-    path = tmp_path / "traces" / f"{launch.name}.json"
-    path.parent.mkdir()
-    write_record(path, record_of(launch, status="ok"))
-    assert (exchanges.read(path).status, exchanges.read(path).reason) == ("failed", "It left no messages.")
-    write_record(trace_path(path), trace_of([MESSAGE]))
-    assert (exchanges.read(path).status, exchanges.read(path).reason) == ("ok", None)
-
-
-def test_a_trace_that_was_refused_keeps_its_own_reason(tmp_path):
-    path = tmp_path / "traces" / "refused.json"
-    path.parent.mkdir()
-    write_record(path, record_of(traced(Scope(), STRATEGY), status="unsupported", reason="It sends nothing."))
-    assert (exchanges.read(path).status, exchanges.read(path).reason) == ("unsupported", "It sends nothing.")
 
 
 # Its launches
@@ -189,17 +141,9 @@ def whole_step(repetition):
 
 def leave_trace(folder):
     """What the traced launch of the strategy leaves."""
-    trace = Trace(
-        strategy=DDP.name,
-        workers=2,
-        source="a profiler",
-        library="gloo",
-        data_type="float16",
-        messages=[Message(collective="all_reduce", size_bytes=8)],
-    )
     path = trace_path(folder / "traces" / f"{traced(SCOPE, DDP).name}.json")
     path.parent.mkdir()
-    write_record(path, trace)
+    write_record(path, trace_of(DDP, [MESSAGE], data_type="float16"))
     return path
 
 
@@ -215,28 +159,14 @@ def leave_steps(folder, base, step, alone, scope=SCOPE, repetitions=(1, 2), stat
             write_record(folder / f"{launch.name}.json", changed(record, examples_per_step=BATCH))
 
 
-def names_of_rounds(scope, folder):
-    """Of each round the names of its launches, in alphabetical order, and the plan; all larger batches pay."""
-    made = []
-    for stage in stages(scope, 7, folder):
-        made.append(stage)
-        if stage.title == f"round {scope.rounds} of {scope.rounds}":
-            leave_steps(folder, base=2e-3, step=5e-3, alone=2e-3, scope=scope)
-    return {stage.title: sorted(each.name for each in stage.launches) for stage in made}, steps_table(made, 7)
-
-
 def test_a_session_begins_with_the_traces_and_goes_on_with_rounds(tmp_path):
     leave_trace(tmp_path)
-    made, titles, launches = [], [], []
-    for stage in stages(SCOPE, 7, tmp_path):
-        made.append(stage)
-        titles.append(stage.title)
-        launches.append(sorted(each.name for each in stage.launches))
-        if stage.title == "round 2 of 2":
-            leave_steps(tmp_path, base=2e-3, step=2e-3, alone=2e-3)
-    assert titles == ["traces", "round 1 of 2", "round 2 of 2"]
-    assert launches[0] == ["traces/torch_ddp-pathway-weak-2w-00"]
-    assert launches[2] == [
+    leave_steps(tmp_path, base=2e-3, step=2e-3, alone=2e-3)
+    made = [*stages(SCOPE, 7, tmp_path)]
+    assert [stage.title for stage in made] == ["traces", "round 1 of 2", "round 2 of 2"]
+    names = [sorted(each.name for each in stage.launches) for stage in made]
+    assert names[0] == ["traces/torch_ddp-pathway-weak-2w-00"]
+    assert names[2] == [
         "replays/torch_ddp-2w-02",
         "torch_ddp-pathway-weak-2w-02",
         "torch_ddp-pathway-weak-2w-no_exchange-02",
@@ -247,32 +177,20 @@ def test_a_session_begins_with_the_traces_and_goes_on_with_rounds(tmp_path):
     assert (len(plan), *plan["order_seed"].unique(), *plan["repetition"].unique()) == (2 * 3, 7, 1, 2)
 
 
-def test_where_it_would_pay_a_session_ends_with_rounds_at_larger_batches(tmp_path):
-    found, plan = names_of_rounds(SCOPE, tmp_path)
-    assert [*found][3:] == ["larger batches, round 1 of 2", "larger batches, round 2 of 2"]
-    names = found["larger batches, round 1 of 2"]
-    assert names == [
-        "torch_ddp-pathway-weak-2w-200rows-01",
-        "torch_ddp-pathway-weak-2w-96rows-01",
-        "torch_single-pathway-weak-1w-200rows-01",
-        "torch_single-pathway-weak-1w-96rows-01",
-    ]
-    assert len(plan) == 2 * 3 + 2 * 4
-    assert sorted(plan["launch"][2 * 3 :]) == sorted([*names, *found["larger batches, round 2 of 2"]])
-    assert [*plan["repetition"][2 * 3 :]] == 4 * [1] + 4 * [2]
-
-
-def test_strategies_that_are_tried_at_the_same_batch_have_one_launch_of_their_base(tmp_path):
+def test_where_it_would_pay_a_session_ends_with_rounds_at_larger_batches_with_one_launch_of_a_shared_base(tmp_path):
     scope = Scope(strategies=("torch_ddp", "torch_sync_sgd"), repetitions=2)
-    names, _ = names_of_rounds(scope, tmp_path)
-    assert names["larger batches, round 1 of 2"] == [
-        "torch_ddp-pathway-weak-2w-200rows-01",
-        "torch_ddp-pathway-weak-2w-96rows-01",
-        "torch_single-pathway-weak-1w-200rows-01",
-        "torch_single-pathway-weak-1w-96rows-01",
-        "torch_sync_sgd-pathway-weak-2w-200rows-01",
-        "torch_sync_sgd-pathway-weak-2w-96rows-01",
+    leave_steps(tmp_path, base=2e-3, step=5e-3, alone=2e-3, scope=scope)
+    made = [*stages(scope, 7, tmp_path)]
+    assert [each.title for each in made][3:] == ["larger batches, round 1 of 2", "larger batches, round 2 of 2"]
+    first, second = (sorted(launch.name for launch in each.launches) for each in made[3:])
+    assert first == [
+        f"{name}-pathway-weak-{workers}w-{rows}rows-01"
+        for name, workers in (("torch_ddp", 2), ("torch_single", 1), ("torch_sync_sgd", 2))
+        for rows in (200, 96)
     ]
+    larger = steps_table(made, 7).iloc[-2 * len(first) :]
+    assert sorted(larger["launch"]) == sorted([*first, *second])
+    assert [*larger["repetition"]] == 6 * [1] + 6 * [2]
 
 
 def test_without_a_trace_nothing_is_replayed(tmp_path):
@@ -288,22 +206,21 @@ def test_a_replay_sends_the_trace_by_its_library_and_knows_the_whole_step_of_its
     assert planned.replayed.launch == "torch_ddp-pathway-weak-2w-02"
 
 
-def test_a_batch_is_tried_where_the_account_says_that_it_would_pay(tmp_path):
-    # T_sync is 1.5 times T_comp, and contention 1: two workers break even with 1.5 times as many rows.
-    leave_steps(tmp_path, base=2e-3, step=5e-3, alone=2e-3)
-    assert batches_to_try(SCOPE, DDP, tmp_path) == [96, 200]
-
-
-def test_no_batch_is_tried_where_it_pays_as_it_is_or_never_would(tmp_path):
-    leave_steps(tmp_path, base=2e-3, step=3e-3, alone=2e-3)
-    assert batches_to_try(SCOPE, DDP, tmp_path) == []
-    leave_steps(tmp_path, base=2e-3, step=6e-3, alone=4e-3)
-    assert batches_to_try(SCOPE, DDP, tmp_path) == []
-
-
-def test_no_batch_is_tried_that_has_more_rows_than_there_are(tmp_path):
-    leave_steps(tmp_path, base=2e-3, step=2.0, alone=2e-3)
-    assert batches_to_try(SCOPE, DDP, tmp_path) == []
+@pytest.mark.parametrize(
+    ("step", "alone", "status", "batches"),
+    [
+        # T_sync is 1.5 times T_comp, and contention 1: two workers break even with 1.5 times as many rows.
+        (5e-3, 2e-3, "ok", [96, 200]),
+        # It pays as it is, never would, would with more rows than there are, and can't be told.
+        (3e-3, 2e-3, "ok", []),
+        (6e-3, 4e-3, "ok", []),
+        (2.0, 2e-3, "ok", []),
+        (5e-3, 2e-3, "failed", []),
+    ],
+)
+def test_a_batch_is_tried_where_the_account_says_that_it_would_pay(tmp_path, step, alone, status, batches):
+    leave_steps(tmp_path, base=2e-3, step=step, alone=alone, status=status)
+    assert batches_to_try(SCOPE, DDP, tmp_path) == batches
 
 
 def test_a_round_with_a_failed_launch_does_not_count_and_the_others_do(tmp_path):
@@ -316,25 +233,11 @@ def test_a_round_with_a_failed_launch_does_not_count_and_the_others_do(tmp_path)
     assert batches_to_try(SCOPE, DDP, tmp_path) == [96, 200]
 
 
-def test_no_batch_is_tried_where_no_round_is_whole(tmp_path):
-    leave_steps(tmp_path, base=2e-3, step=5e-3, alone=2e-3, status="failed")
-    assert batches_to_try(SCOPE, DDP, tmp_path) == []
-
-
 def test_no_batch_is_tried_of_what_is_not_synchronous(tmp_path):
     scope = Scope(strategies=("tf_parameter_server",), repetitions=2)
     [strategy] = scope.chosen
     leave_steps(tmp_path, base=2e-3, step=5e-3, alone=2e-3, scope=scope)
     assert batches_to_try(scope, strategy, tmp_path) == []
-
-
-def test_strategy_and_base_are_launched_at_the_batch_under_names_of_their_own():
-    base, strategy = at_batch(SCOPE, DDP, 200, 1)
-    assert (base.name, strategy.name) == (
-        "torch_single-pathway-weak-1w-200rows-01",
-        "torch_ddp-pathway-weak-2w-200rows-01",
-    )
-    assert base.task.batch == strategy.task.batch == 200
 
 
 def test_a_larger_batch_takes_as_many_windows_and_about_as_many_rows():

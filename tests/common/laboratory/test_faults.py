@@ -25,7 +25,7 @@ from common.records.certificate import DEVIATES
 from common.records.files import read_record, read_records, write_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.training import Record
-from common.sessions.experiment import observed_of, parse, run
+from common.sessions.experiment import observed_of, run
 from tests.common.records.recoveries import RESTARTED, attempt, write_session
 
 FAULT = "kill:rank=1,step=160"
@@ -85,12 +85,6 @@ def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts
         Scope(spread=hosts, workers=3)
     with pytest.raises(UserError, match="faults take one at a time"):
         Scope(spread=dataclasses.replace(hosts, bandwidths_bits_per_second=(1e7, 1e8)))
-
-
-def test_faults_take_virtual_hosts_alone():
-    with pytest.raises(UserError, match="use --virtual-hosts"):
-        parse(EXPERIMENT, ["--hosts", "host1,host2"])
-    assert parse(EXPERIMENT, ["--virtual-hosts", "2"]).selection.virtual_hosts == 2
 
 
 @pytest.mark.usefixtures("known")

@@ -1,6 +1,5 @@
 """common/laboratory/matrix_products.py: the plan, the launches, what they tell; nothing multiplies."""
 
-import contextlib
 import sys
 
 import pytest
@@ -11,15 +10,12 @@ from common.declarations.products import Products
 from common.laboratory.matrix_products import EXPERIMENT, Scope, launches, moved_bytes
 from common.launching import executor, launch
 from common.launching.executor import run_planned
-from common.measurement import machine
 from common.measurement.matrix_calls import declared
 from common.observations import display
 from common.paths import ROOT
 from common.records.files import read_records, write_record
 from common.records.matrix_products import MatrixRecord
-from common.sessions import experiment
 from common.sessions.experiment import observed_of
-from tests.changes import changed
 from tests.common.records.matrix_records import cell, record, session
 
 QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
@@ -81,7 +77,6 @@ def test_the_loop_multiplies_sizes_of_its_own_and_one_process_has_no_workers():
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"workers": 1}, "with 1 worker distributes nothing: give it 2 or more."),
         ({"workers": 3}, "3 workers can't share 64 rows evenly: give --sizes that 3 divides."),
         ({"repetitions": 0}, "--repetitions 0: give a whole number above 0."),
         ({"naive_sizes": ()}, "give one or more, all of them whole numbers from 1 to 8192."),
@@ -91,31 +86,9 @@ def test_a_value_that_cannot_be_meant_is_refused_before_anything_is_started(chan
     assert refusal(lambda: Scope(**changes)).endswith(said)
 
 
-@pytest.mark.parametrize("name", ways())
-def test_every_way_is_started_as_a_user_would(name):
-    way, request, command = launch.prepare([name, "--sizes", "8"])
-    assert way.script in command
-    assert command[-2:] == ["--workers", "2" if way.is_distributed else "1"]
-    assert command[0].endswith({"rows_mpi": "mpirun", "reduction_mpi": "mpirun"}.get(name, command[0]))
-    assert request.limits.sizes == (8,)
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "said"),
-    [
-        ("alone", ["--workers", "2"], "alone is one process: leave --workers out, or choose another way."),
-        ("rows_mpi", ["--workers", "1"], "rows_mpi with 1 worker distributes nothing: give it 2 or more."),
-        ("rows_mpi", ["--sizes", "9"], "2 workers can't share 9 rows evenly: give --sizes that 2 divides."),
-        ("alone", ["--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
-    ],
-)
-def test_what_a_way_cannot_have_is_refused_before_it_starts(name, options, said, refusal):
-    assert refusal(lambda: launch.prepare([name, *options])).startswith(said)
-
-
-def test_without_mpirun_a_launch_over_it_is_refused(monkeypatch, refusal):
-    monkeypatch.setattr("shutil.which", lambda *arguments, **options: None)
-    assert "There is no mpirun" in refusal(lambda: launch.prepare(["rows_mpi", "--sizes", "8"]))
+def test_what_a_way_cannot_have_is_refused_before_it_starts(refusal):
+    said = refusal(lambda: launch.prepare(["alone", "--workers", "2"]))
+    assert said == "alone is one process: leave --workers out, or choose another way."
 
 
 # The launches
@@ -146,84 +119,35 @@ def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, 
     assert found.cells == []
 
 
-@pytest.fixture
-def no_report(monkeypatch):
-    """Nobody writes the report."""
-    monkeypatch.setattr(experiment, "report", lambda *_: 0)
-
-
-def run(monkeypatch, *arguments):
-    """Exit status of the program; it measures nothing, so others may meanwhile."""
-    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
-    monkeypatch.setattr(machine, "git_commit", lambda: None)
-    monkeypatch.setattr(sys, "argv", ["matrix_products", *arguments])
-    with pytest.raises(SystemExit) as ending:
-        experiment.run(EXPERIMENT)
-    return ending.value.code
-
-
-def test_a_session_goes_on_where_it_was_interrupted(started, no_report, monkeypatch, tmp_path, capsys):
-    options = ["--sizes", "8", "--repetitions", "2", "--results", str(tmp_path), "--out", str(tmp_path / "p.svg")]
-    found, ended = started
-    ended.update(status=1)
-    assert run(monkeypatch, *options) == 1
-    [folder] = tmp_path.glob("*-matrix_products")
-    (folder / "finished").unlink()
-    ended.update(status=0)
-    [kept, *_] = sorted(folder.glob("*.json"))
-    write_record(kept, changed(read_records(folder, MatrixRecord)[kept.stem], status="ok"))
-    found.clear()
-    assert run(monkeypatch, *options) == 0
-    assert len(found) == 2 * len(ways()) - 1
-    assert {record.status for record in read_records(folder, MatrixRecord).values()} == {"ok"}
-    assert "nox -s matrix_products -- --sizes 8 --repetitions 2" in (folder / "command.txt").read_text()
-    assert f"{2 * len(ways())} launches: {2 * len(ways())} ok" in capsys.readouterr().out
-
-
 # What it tells
 
 ALONE = {64: 0.001, 128: 0.008, 256: 0.064}
 
 
-def shared(times, launches=6):
-    """The answer and the sentence on a way with these times, beside one process with those of `ALONE`."""
-    answer, sentence, *_ = said(session(launches, {"alone": ALONE, "rows_mpi": times}))
-    return answer, sentence
-
-
-def test_six_rounds_tell_from_which_size_it_pays_the_ratio_there_and_what_takes_longest():
-    answer, sentence = shared({64: 0.004, 128: 0.006, 256: 0.04})
-    assert answer == "Sharing a product pays: rows over mpi, 2 workers from size 128 on."
-    assert sentence.startswith(
-        "rows over mpi, 2 workers: it pays by its own interval from size 128 on (1.33 times as fast as alone at 128, "
-    )
-    assert sentence.endswith("n = 6). Its longest part is product (100 % at size 64) and product (100 % at size 256).")
-
-
-def test_where_it_pays_nowhere_the_largest_size_is_told():
-    answer, sentence = shared({64: 0.004, 128: 0.016, 256: 0.128})
-    assert answer == "Sharing a product pays: rows over mpi, 2 workers at no measured size."
-    assert "it pays by its own interval at no measured size (0.50 times as fast as alone at 256, " in sentence
-
-
-def test_fewer_rounds_tell_nothing():
-    answer, sentence = shared({64: 0.0001, 128: 0.0001, 256: 0.0001}, launches=5)
-    assert answer == "Sharing a product pays: rows over mpi, 2 workers takes 6 rounds to tell."
-    assert "5 rounds, and it takes 6 to tell" in sentence
+@pytest.mark.parametrize(
+    ("times", "rounds", "told"),
+    [
+        ({64: 0.004, 128: 0.006, 256: 0.04}, 6, "from size 128 on"),
+        ({64: 0.004, 128: 0.016, 256: 0.128}, 6, "at no measured size"),
+        ({64: 0.0001, 128: 0.0001, 256: 0.0001}, 5, "takes 6 rounds to tell"),
+    ],
+)
+def test_six_rounds_tell_from_which_size_on_it_pays(times, rounds, told):
+    answer, *_ = said(session(rounds, {"alone": ALONE, "rows_mpi": times}))
+    assert answer == f"Sharing a product pays: rows over mpi, 2 workers {told}."
 
 
 def test_what_has_no_base_is_not_judged():
-    answer, sentence = said(session(6, {"rows_mpi": ALONE}))
-    assert answer == "No two share rounds enough to say which is faster."
-    assert "nothing to compare it with was measured" in sentence
+    assert said(session(6, {"rows_mpi": ALONE})) == ["No two share rounds enough to say which is faster."]
 
 
-def test_another_part_may_take_longest_at_another_size():
+def test_the_parts_of_a_product_stand_beside_its_time_at_each_size():
     cells = [cell(64, 1.0, ranks=2), cell(256, 1.0, ranks=2)]
     for own, first in zip(cells, (0.9, 0.2), strict=True):
         own.parts[:], own.moments_seconds[0][:] = ["scatter", "product"], [[0.0, first, 1.0]] * 3
-    sentence = said({"one": record("rows_mpi", {64: 1.0, 256: 1.0}, cells=cells)})[-1]
-    assert sentence.endswith("Its longest part is scatter (90 % at size 64) and product (80 % at size 256).")
+    found = observed_of(EXPERIMENT, {"one": record("rows_mpi", {64: 1.0, 256: 1.0}, cells=cells)})
+    [(_, _, table)] = display.value_tables(found)
+    assert [row[-1] for row in table.rows] == ["scatter 90, product 10", "scatter 20, product 80"]
 
 
 def test_both_ways_move_the_same_bytes_at_least_and_the_operations_for_each_grow():

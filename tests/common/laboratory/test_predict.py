@@ -1,5 +1,6 @@
 """common/laboratory/predict.py: what it reads, what it holds out, and what it refuses."""
 
+import contextlib
 import dataclasses
 import importlib.util
 import subprocess
@@ -11,19 +12,22 @@ from common.contract.task import PRESETS
 from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.laboratory import predict
-from common.laboratory.predict import HELD, SWEEPS, Scope, drawn, fitted_to, stages
+from common.laboratory.predict import HELD, SWEEPS, Scope, drawn, fitted_to, launch_of, stages
 from common.launching.planned import Hosts
 from common.measurement import machine
+from common.prediction import forecast
+from common.prediction.measured import Scenario, measured
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.prediction import Predictions, predictions_path
+from common.sessions import experiment
 from common.sessions.folder import FINISHED
 from tests.reports.records import MadeUpOptions, make_record
 
 SPREAD = Hosts(count=4, slots=1, cores=1, cores_together=2)
 
 
-def launch_of(strategy, workers, exchange=True, **changes):
+def record_of(strategy, workers, exchange=True, **changes):
     record = make_record(strategy, workers, options=MadeUpOptions(exchange=exchange))
     task = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=workers)
     here = {
@@ -43,7 +47,7 @@ def write_comparison(results, **changes):
         folder.mkdir(parents=True)
         (folder / FINISHED).touch()
     for number, (workers, exchange) in enumerate(((1, True), (2, True), (2, False))):
-        write_record(comparison / f"{number}.json", launch_of("torch_ddp", workers, exchange, **changes))
+        write_record(comparison / f"{number}.json", record_of("torch_ddp", workers, exchange, **changes))
     cells = [
         Cell(
             collective="all_reduce",
@@ -71,7 +75,10 @@ def write_comparison(results, **changes):
 def run(monkeypatch, tmp_path, *options):
     words = ["predict", "--results", str(tmp_path), "--out", str(tmp_path / "out.pdf"), *options]
     monkeypatch.setattr("sys.argv", words)
-    predict.main()
+    # Signals would go on ending the tests themselves in this way, and nothing here is a measurement.
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
+    experiment.run(predict.EXPERIMENT)
 
 
 def test_the_newest_comparison_becomes_predictions_and_a_report(monkeypatch, tmp_path, capsys):
@@ -79,7 +86,7 @@ def test_the_newest_comparison_becomes_predictions_and_a_report(monkeypatch, tmp
     with pytest.raises(SystemExit) as ended:
         run(monkeypatch, tmp_path, "--workers", "8", "64", "--over-hosts", "1", "8", "--bandwidth", "25Gbit")
     assert ended.value.code == 0
-    [folder] = tmp_path.glob("*-predict")
+    [folder] = tmp_path.glob("*-prediction")
     predictions = read_record(predictions_path(folder), Predictions)
     assert [(each.workers, each.hosts) for each in predictions.predicted] == [(8, 1), (64, 8)]
     assert [each.bandwidth_bits_per_second for each in predictions.predicted] == [None, 25e9]
@@ -93,9 +100,9 @@ def test_the_plan_says_what_is_there_and_runs_nothing(monkeypatch, tmp_path, cap
     run(monkeypatch, tmp_path, "--plan")
     said = capsys.readouterr().out
     assert "20260101T000000-quick" in said
-    assert not [*tmp_path.glob("*-predict")]
+    assert not [*tmp_path.glob("*-prediction")]
     run(monkeypatch, tmp_path / "elsewhere", "--plan")
-    assert "compare: none yet, so it is made first" in capsys.readouterr().out
+    assert capsys.readouterr().out.count("none yet, so it is made first") == 2
 
 
 def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypatch, tmp_path):
@@ -113,11 +120,11 @@ def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypat
         return source.rename(tmp_path / "results" / source.name)
 
     monkeypatch.setattr(predict.subprocess, "run", make)
-    monkeypatch.setattr(predict, "report", lambda *_: 0)
+    monkeypatch.setattr(experiment, "report", lambda *_: 0)
     with pytest.raises(SystemExit):
         run(monkeypatch, tmp_path / "results", "--workers", "8")
     assert asked == ["common.sessions.compare", "common.laboratory.collectives"]
-    assert len([*(tmp_path / "results").glob("*-predict")]) == 1
+    assert len([*(tmp_path / "results").glob("*-prediction")]) == 1
 
 
 @pytest.mark.parametrize(
@@ -171,14 +178,15 @@ def test_models_are_fitted_to_one_worker_and_two_at_one_link():
 
 
 def test_what_is_held_out_is_drawn_from_the_digest():
-    scope, names = Scope(held_out=20), ["torch_ddp", "horovod_torch"]
-    first, again, other = (drawn(scope, SPREAD, digest, names) for digest in ("ab", "ab", "cd"))
+    scope, names = Scope(held_out=20, spread=SPREAD), ["torch_ddp", "horovod_torch"]
+    first, again, other = (drawn(scope, digest, names) for digest in ("ab", "ab", "cd"))
     assert first == again != other
     assert len(first) == 20
-    assert {each.workers for each, _ in first} <= {2, 4}
-    assert all(each.oversubscribed == (each.workers == 4) for each, _ in first)
-    assert {each.wire.latency_seconds for each, _ in first} == {launch.delay_seconds for _, launch in first} > {0.0}
-    assert len({launch.name for _, launch in first}) == len(first)
+    assert {each.workers for each in first} <= {2, 4}
+    assert all(each.oversubscribed == (each.workers == 4) for each in first)
+    launches = [launch_of(each, 1) for each in first]
+    assert {each.wire.latency_seconds for each in first} == {launch.delay_seconds for launch in launches} > {0.0}
+    assert len({launch.name for launch in launches}) == len(first)
 
 
 def test_predictions_are_kept_before_anything_that_they_hold_out_is_launched(tmp_path, monkeypatch):
@@ -187,7 +195,7 @@ def test_predictions_are_kept_before_anything_that_they_hold_out_is_launched(tmp
     collectives = next(tmp_path.glob("*-collectives"))
     (comparison / SWEEPS).mkdir()
     (collectives / "gloo.json").rename(comparison / SWEEPS / "gloo.json")
-    later = stages(Scope(strategies=("torch_ddp",), repetitions=1, held_out=3), SPREAD, 0, comparison)
+    later = stages(Scope(strategies=("torch_ddp",), verify=True, repetitions=1, held_out=3), 0, comparison)
     assert next(later).name == "round"
     assert not predictions_path(comparison).exists()
     held = next(later)
@@ -196,3 +204,19 @@ def test_predictions_are_kept_before_anything_that_they_hold_out_is_launched(tmp
     assert {each.folder for each in held.launches} == {HELD}
     assert [each.launch.repetition for each in next(later).launches] == [2, 2, 2]
     assert next(later, None) is None
+
+
+def test_what_was_held_out_and_launched_scores_the_predictions(tmp_path):
+    comparison = write_comparison(tmp_path)
+    [collectives] = tmp_path.glob("*-collectives")
+    collectives.rename(comparison / SWEEPS)
+    asked = [Scenario("torch_ddp", "pathway", 64, 2, 1)]
+    kept = forecast.predictions(measured(comparison, comparison / SWEEPS), asked, ["somewhere"])
+    assert predict.scored(comparison, {}) == {}
+    predict.keep(comparison, {predictions_path(comparison).name: kept})
+    (comparison / HELD).mkdir()
+    write_record(comparison / HELD / "one.json", record_of("torch_ddp", 2))
+    [scored] = predict.scored(comparison, {}).values()
+    [each] = scored.predicted
+    assert len(each.measured_seconds) == scored.scores.launches == 1
+    assert scored.oversubscribed_scores is None

@@ -3,7 +3,8 @@
 import pytest
 from msgspec import structs
 
-from common.observations import display
+from common.observations import display, table
+from common.observations.display import Observed
 from common.prediction import forecast, shown
 from common.prediction.scores import baselines_of, score
 from tests.common.prediction.made_up import make_measured, scenario
@@ -24,22 +25,27 @@ def held(predictions):
     return structs.replace(predictions, predicted=measured, scores=score(measured, baselines_of(make_measured())))
 
 
+def observed(predictions):
+    found, missing = table.tables(shown.observe("", predictions))
+    return Observed(found, missing, shown.show([predictions], found))
+
+
 def rows_of(predictions, title):
-    [table] = [each for each in shown.observed(predictions).display.tables if each.title == title]
-    return [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    [found] = [each for each in observed(predictions).display.tables if each.title == title]
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
 def test_the_answer_is_one_sentence_that_says_what_is_extrapolated(predictions):
-    sentence = display.answer(shown.observed(predictions))
+    sentence = display.answer(observed(predictions))
     assert sentence.startswith("With 1024 workers ")
     assert sentence.endswith("an extrapolation.")
 
 
 def test_each_row_has_the_step_with_its_band_and_its_parts(predictions):
-    [(subject, _, table)] = display.value_tables(shown.observed(predictions))
+    [(subject, _, found)] = display.value_tables(observed(predictions))
     assert subject == ""
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    assert "n" not in table.columns
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert "n" not in found.columns
     assert [(row["strategy"], row["workers"]) for row in rows] == [
         (name, workers) for name in NAMES for workers in ("4", "1,024")
     ]
@@ -61,11 +67,11 @@ def test_how_far_each_strategy_pays_is_told(predictions):
 
 
 def test_the_scores_stand_beside_baselines_and_noise(held):
-    assert display.answer(shown.observed(held)) == (
+    assert display.answer(observed(held)) == (
         "Held to 6 launches of 3 configurations that were drawn after the models were fitted, predictions were wrong "
         "by 4.8 % in the median (a core for each worker)."
     )
-    [scores, *_] = shown.observed(held).display.tables
+    [scores, *_] = observed(held).display.tables
     assert [row[0] for row in scores.rows] == [
         "the model",
         "nearest measured",
@@ -93,6 +99,6 @@ def test_each_strategy_has_its_errors_and_each_configuration_its_link(held):
 
 
 def test_assumptions_and_the_digest_of_the_models_are_listed(predictions):
-    method = shown.observed(predictions).display.method
+    method = observed(predictions).display.method
     assert any("NVLink" in each for each in method)
     assert any(predictions.digest[:16] in each for each in method)
