@@ -89,7 +89,7 @@ def _table(table: Table) -> Block:
     wide = {place: 1 + length // 20 for place, length in enumerate(longest) if length > _NARROW}
     notes = [*table.notes, *blocks.oversubscribed_note(DAGGER in row[0] for row in table.rows)]
     notes += [f"{DASH} not known, or not defined for it."] if any(DASH in row for row in table.rows) else []
-    return blocks.table(table.columns, table.rows, notes, left=(*{*table.of_words, *wide},), wide=wide)
+    return blocks.table(table.columns, table.rows, notes, wide)
 
 
 def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
@@ -167,7 +167,7 @@ def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
     notes = [note + (f" n = {blocks.span(counts)} rounds." if counts else "")]
     notes += blocks.oversubscribed_note(leaders["oversubscribed"])
     wide = {0: 2, 1: 3} | dict.fromkeys(range(2, len(columns)), 3)
-    return [blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)]
+    return [blocks.table(columns, rows, notes, wide, tints=tints)]
 
 
 def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) -> None:

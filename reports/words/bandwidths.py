@@ -93,7 +93,7 @@ def _table(rows: pd.DataFrame) -> blocks.Block:
     notes += blocks.few_note(rows["ratio_n"], "rounds") + blocks.oversubscribed_note(rows["oversubscribed"])
     if not rows["is_chosen"].all():
         notes.append("The fastest link is as fast as it goes: its bandwidth is what calibration found.")
-    return blocks.table(columns, lines, notes, left=(0, 3))
+    return blocks.table(columns, lines, notes)
 
 
 def _in_words(row: Mapping[str, object]) -> str:

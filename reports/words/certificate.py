@@ -127,7 +127,7 @@ def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
                 row["verdict"] + _mark(row["note"], notes),
             ]
         )
-    return [blocks.table(names, rows, _in_words(notes), left=(0, 2, 11), warned=DEVIATES)]
+    return [blocks.table(names, rows, _in_words(notes), warned=DEVIATES)]
 
 
 def _count(value: float) -> str:

@@ -43,7 +43,7 @@ def section(material: Material) -> list[blocks.Block]:
     return [
         blocks.heading("The hosts", level=2),
         blocks.text(about),
-        blocks.table(columns, rows, [], left=(0, 2, 3, 4)),
+        blocks.table(columns, rows),
         *_allocations([*records.values()]),
     ]
 
@@ -68,8 +68,7 @@ def _allocations(records: Sequence[Record]) -> list[blocks.Block]:
         "that a job's end cut off was made anew in the next, and its earlier launches are compared with nothing."
     )
     columns = ["job", "partition", "nodes", "cores of each", "launches", "cores bound by"]
-    table = blocks.table(columns, rows, [], left=(0, 1, 2, 3, 5))
-    return [blocks.heading("The allocations", level=2), blocks.text(explanation), table]
+    return [blocks.heading("The allocations", level=2), blocks.text(explanation), blocks.table(columns, rows)]
 
 
 def _time(seconds: float) -> str:

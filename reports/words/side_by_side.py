@@ -33,7 +33,7 @@ def section(material: Material) -> list[blocks.Block]:
     differences = [[name, *own] for name, own in both.items() if own[0] != own[1]]
     if differences:
         columns = ["what differs", "here", "there"]
-        parts.append(blocks.table(columns, differences, [], left=(0, 1, 2), wide={1: 1, 2: 1}))
+        parts.append(blocks.table(columns, differences, wide={1: 1, 2: 1}))
     else:
         parts.append(blocks.text("The records tell of nothing else that differs."))
     for regime, name in material.shown.items():
@@ -81,4 +81,4 @@ def _medians(rows: pd.DataFrame) -> blocks.Block:
         *blocks.oversubscribed_note(oversubscribed),
         *blocks.few_note([*rows["n"], *rows["n_there"]], "launches"),
     ]
-    return blocks.table([*columns, "ratio of ms"], cells, notes, left=(0,))
+    return blocks.table([*columns, "ratio of ms"], cells, notes)

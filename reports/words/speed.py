@@ -96,7 +96,7 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> blocks.Block:
             "whose end the workers run dry."
         )
     notes += [*blocks.oversubscribed_note(cells["oversubscribed"]), *blocks.few_note(cells["n"], "launches")]
-    return blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))
+    return blocks.table(columns[: len(rows[0])], rows, notes)
 
 
 def batch_in_words(cells: pd.DataFrame) -> str:

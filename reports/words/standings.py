@@ -36,7 +36,7 @@ def table(rows: pd.DataFrame) -> Block:
         notes.append(f"Not ranked {reason}: {blocks.some([*own['strategy']], 4)}.")
     if len(rows) > MOST_ROWS:
         notes.append(f"The fastest {MOST_ROWS} of {len(rows)}; \u201cSpeed\u201d has all.")
-    return blocks.table(COLUMNS, _lines(rows[:MOST_ROWS]), notes, left=(0, 5, 6, 7), warned=DEVIATES)
+    return blocks.table(COLUMNS, _lines(rows[:MOST_ROWS]), notes, warned=DEVIATES)
 
 
 def _lines(rows: pd.DataFrame) -> list[list[str]]:
@@ -102,7 +102,7 @@ def others(by_regime: Mapping[str, pd.DataFrame]) -> list[Block]:
     ]
     unshown = len(rows) - _MOST_OTHERS
     more = [f"{unshown} more configurations are in \u201cTables\u201d."] if unshown > 0 else []
-    return [blocks.table(columns, rows[:_MOST_OTHERS], more, left=(0, 2, 5, 6), warned=DEVIATES)] if rows else []
+    return [blocks.table(columns, rows[:_MOST_OTHERS], more, warned=DEVIATES)] if rows else []
 
 
 def in_text(rows: pd.DataFrame, encoding: str = "utf-8") -> str:

@@ -23,6 +23,13 @@ def test_a_change_has_its_sign(change, digits, written):
     assert numbers.signed_percent(change, digits) == written
 
 
+def test_the_first_column_and_those_with_words_are_set_flush_left():
+    rows = [["1", "> faster", "1.00 to 2.00", "95 %"], ["2", "\N{EN DASH}", "(1.5)", "yes"]]
+    assert blocks.table([*"abcd"], rows)["align"] == ["left", "left", "right", "left"]
+    assert blocks.table([*"ab"], [["1", "2"]], wide={1: 1})["align"] == ["left", "left"]
+    assert blocks.table([*"ab"], [["1", "2"]])["align"] == ["left", "right"]
+
+
 def test_the_beginning_of_a_sentence_keeps_its_other_capitals():
     assert blocks.capitalized("on the GPU") == "On the GPU"
 
