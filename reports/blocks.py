@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from common.observations.numbers import DAGGER, DASH, fixed, interval, number, ratio
+from common.observations.numbers import DAGGER, DASH, fixed, number
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 Block = dict[str, object]
@@ -166,11 +166,6 @@ def who(rows: pd.DataFrame) -> str:
 def milliseconds(seconds: float, digits: int | None = None) -> str:
     """Seconds as milliseconds, three or four significant digits or so many after the point, without the unit."""
     return number(1000 * seconds) if digits is None else fixed(1000 * seconds, digits)
-
-
-def with_interval(value: float, low: float, high: float, write: Callable[[float], str] = ratio) -> str:
-    """A number, and below it in parentheses its interval, where it has one."""
-    return write(value) if math.isnan(low) else f"{write(value)}\n({interval(low, high, write)})"
 
 
 def tiny(value: float) -> str:

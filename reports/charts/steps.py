@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
+from common.observations import numbers
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
@@ -71,7 +72,7 @@ def _draw_parts(
             [bar] = axes.barh(place, end - start, left=start, height=0.7, color=color, alpha=alpha, **look)
             row = rows[part]
             low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
-            interval = blocks.interval(low, high, blocks.milliseconds) + ("" if math.isnan(low) else " ms")
+            interval = numbers.interval(low, high, blocks.milliseconds) + ("" if math.isnan(low) else " ms")
             tip = {"part": part, "per step": f"{blocks.milliseconds(row['seconds'])} ms", "95 % interval": interval}
             tip |= {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
             svg.mark(bar, [part, about["strategy"]], dict(about) | tip)

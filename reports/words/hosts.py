@@ -71,12 +71,8 @@ def _allocations(records: Sequence[Record]) -> list[blocks.Block]:
     return [blocks.heading("The allocations", level=2), blocks.text(explanation), blocks.table(columns, rows)]
 
 
-def _time(seconds: float) -> str:
-    """Such as `22.9 µs` or `1.20 ms`."""
+def _within(seconds: float) -> str:
+    """Such as `±22.9 µs` or `±1.20 ms`."""
     if math.isnan(seconds):
         return blocks.DASH
-    return f"{blocks.number(1e6 * seconds)} µs" if seconds < 1e-3 else f"{blocks.milliseconds(seconds)} ms"
-
-
-def _within(seconds: float) -> str:
-    return blocks.DASH if math.isnan(seconds) else f"\N{PLUS-MINUS SIGN}{_time(seconds)}"
+    return f"±{blocks.number(1e6 * seconds)} µs" if seconds < 1e-3 else f"±{blocks.milliseconds(seconds)} ms"

@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from common.observations import numbers
 from common.records.training import Record
 from reports import blocks
 from reports.tables import summaries
@@ -73,8 +74,8 @@ def _medians(rows: pd.DataFrame) -> blocks.Block:
         for side in ("", "_there"):
             ends = (row[f"low_seconds{side}"], row[f"high_seconds{side}"])
             told += [str(row[f"n{side}"]), blocks.milliseconds(row[f"seconds{side}"])]
-            told += [blocks.interval(*ends, blocks.milliseconds), f"{row[f'samples_per_second{side}']:,.0f}"]
-        cells.append([*told, blocks.ratio(row["seconds"] / row["seconds_there"])])
+            told += [numbers.interval(*ends, blocks.milliseconds), f"{row[f'samples_per_second{side}']:,.0f}"]
+        cells.append([*told, numbers.ratio(row["seconds"] / row["seconds_there"])])
     notes = [
         "Milliseconds per step are medians over n launches, with their 95 % order-statistic intervals; the ratio, here "
         "over there, is that of the medians and has none.",

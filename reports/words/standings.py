@@ -45,8 +45,8 @@ def _lines(rows: pd.DataFrame) -> list[list[str]]:
             row.strategy,
             f"{row.samples_per_second:,.0f}",
             f"{row.relative:.2f}",
-            blocks.interval(row.low, row.high),
-            blocks.ratio(row.speed_up),
+            numbers.interval(row.low, row.high),
+            numbers.ratio(row.speed_up),
             limit_in_words(row.part, row.share, row.is_limit),
             row.certificate or DASH,
             row.verdict,
@@ -70,7 +70,7 @@ def headline(rows: pd.DataFrame) -> str:
     place = f"with {blocks.workers(first['workers'])}"
     gain, pays = "", True
     if first["workers"] > 1 and not math.isnan(first["speed_up"]):
-        gain = f", {blocks.ratio(first['speed_up'])} times as fast as one worker of {first['base']} by the medians"
+        gain = f", {numbers.ratio(first['speed_up'])} times as fast as one worker of {first['base']} by the medians"
         pays = first["speed_up"] > 1
     name = first["strategy"]
     if first["verdict"] not in (FASTEST, UNDECIDED) or rows["low"].isna().all():
@@ -94,7 +94,7 @@ def others(by_regime: Mapping[str, pd.DataFrame]) -> list[Block]:
             str(fastest["workers"]),
             fastest["strategy"],
             f"{fastest['samples_per_second']:,.0f}",
-            blocks.ratio(fastest["speed_up"]),
+            numbers.ratio(fastest["speed_up"]),
             fastest["certificate"] or DASH,
             fastest["verdict"],
         ]
