@@ -14,8 +14,8 @@ def test_times_are_written_in_milliseconds_with_a_dash_for_none():
 
 
 def test_an_interval_has_both_its_ends_or_a_dash():
-    assert blocks.interval(0.00192, 0.00208, blocks.milliseconds) == "1.92 to 2.08"
-    assert blocks.interval(math.nan, math.nan) == blocks.DASH
+    assert numbers.interval(0.00192, 0.00208, blocks.milliseconds) == "1.92 to 2.08"
+    assert numbers.interval(math.nan, math.nan) == blocks.DASH
 
 
 @pytest.mark.parametrize(("change", "digits", "written"), [(0.25, 0, "+25 %"), (-0.0312, 1, "\N{MINUS SIGN}3.1 %")])
