@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import pandas as pd
 
-from common.observations.numbers import DAGGER, DASH, fixed, interval, number, ratio
+from common.observations.numbers import DAGGER, DASH, fixed, number
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 Block = dict[str, object]
@@ -18,6 +18,9 @@ Draw = Callable[..., bytes]
 
 Drawings = dict[str, Draw]
 """By its file's name how each figure is drawn."""
+
+_WORD = re.compile(r"\W*[^\W\d]")
+"""How a cell begins that is no number."""
 
 
 def heading(text: str, level: int = 1) -> Block:
@@ -71,32 +74,33 @@ def figure(name: str, draw: Draw, caption: str, alt: str, *, stacks: bool = Fals
 def table(
     columns: list[str],
     rows: list[list[str]],
-    notes: list[str],
-    left: tuple[int, ...],
+    notes: Sequence[str] = (),
     wide: Mapping[int, int] = MappingProxyType({}),
     warned: str = "",
     tints: Mapping[tuple[int, int], str] = MappingProxyType({}),
 ) -> Block:
-    """A table; columns in `left` are set flush left, cells that begin with `warned` stand out.
+    """A table; the first column and those with words are set flush left, cells that begin with `warned` stand out.
 
     Columns in `wide` divide the width that the others leave among them, by these numbers. `tints` are the colors of
     cells by row and column.
     """
+    places = range(len(columns))
+    left = {0, *wide} | {place for place in places if any(_WORD.match(row[place]) for row in rows)}
     return {
-        **{"kind": "table", "columns": columns, "rows": rows, "notes": notes, "warned": warned},
-        "tints": [
-            [tints.get((place, index), "") for index in range(len(columns))]
-            for place in range(len(rows) if tints else 0)
-        ],
-        "align": ["left" if index in left else "right" for index in range(len(columns))],
-        "wide": [wide.get(index, 0) for index in range(len(columns))],
+        "kind": "table",
+        "columns": columns,
+        "rows": rows,
+        "notes": [*notes],
+        "warned": warned,
+        "tints": [[tints.get((row, place), "") for place in places] for row in range(len(rows) if tints else 0)],
+        "align": ["left" if place in left else "right" for place in places],
+        "wide": [wide.get(place, 0) for place in places],
     }
 
 
-def data(name: str, about: str, meanings: Mapping[str, str], rows: list[list[str]], left: tuple[int, ...]) -> Block:
+def data(name: str, about: str, meanings: Mapping[str, str], rows: list[list[str]]) -> Block:
     """A table for the page alone, where it is folded; `meanings` say what each column is, by the columns' names."""
-    shown = {"kind": "data", "name": name, "about": about, "meanings": [*meanings.values()]}
-    return table([*meanings], rows, [], left) | shown
+    return table([*meanings], rows) | {"kind": "data", "name": name, "about": about, "meanings": [*meanings.values()]}
 
 
 def listed(items: list[str]) -> str:
@@ -162,11 +166,6 @@ def who(rows: pd.DataFrame) -> str:
 def milliseconds(seconds: float, digits: int | None = None) -> str:
     """Seconds as milliseconds, three or four significant digits or so many after the point, without the unit."""
     return number(1000 * seconds) if digits is None else fixed(1000 * seconds, digits)
-
-
-def with_interval(value: float, low: float, high: float, write: Callable[[float], str] = ratio) -> str:
-    """A number, and below it in parentheses its interval, where it has one."""
-    return write(value) if math.isnan(low) else f"{write(value)}\n({interval(low, high, write)})"
 
 
 def tiny(value: float) -> str:

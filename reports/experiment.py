@@ -1,27 +1,32 @@
 """Make a PDF and an HTML page from what an experiment observed: `python -m reports.experiment --results FOLDER`."""
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import tyro
 
 from common.errors import exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.observations import answers, display
-from common.observations.display import Observed, Table
+from common.observations.display import Display, Observed, Table, x_in_words
+from common.observations.numbers import interval, number
 from common.observations.table import PLACE
 from common.records.collectives import CollectivesRecord
 from common.records.header import Header
 from common.records.matrix_products import MatrixRecord
 from common.records.presentation import read_presented
 from common.records.training import Record
+from common.statistics.fit import Fit
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MARGIN
 from reports import blocks
 from reports.blocks import DAGGER, DASH, Block, Drawings
 from reports.charts import style
-from reports.charts.curves import courses, curves, in_words
+from reports.charts.curves import Line, Plot, curves
 from reports.charts.style import Style
 from reports.render import shell
 from reports.tables.results import Origin, origin_of
@@ -35,6 +40,9 @@ _MOST_PLACES = 5
 
 _NARROW = 25
 """Characters of a cell up to which its column takes what it needs."""
+
+_MOST_TICKS = 14
+_UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
 
 _MARKS = {answers.EQUIVALENT: " =", answers.UNDECIDED: " ?"}
 
@@ -89,7 +97,7 @@ def _table(table: Table) -> Block:
     wide = {place: 1 + length // 20 for place, length in enumerate(longest) if length > _NARROW}
     notes = [*table.notes, *blocks.oversubscribed_note(DAGGER in row[0] for row in table.rows)]
     notes += [f"{DASH} not known, or not defined for it."] if any(DASH in row for row in table.rows) else []
-    return blocks.table(table.columns, table.rows, notes, left=(*{*table.of_words, *wide},), wide=wide)
+    return blocks.table(table.columns, table.rows, notes, wide)
 
 
 def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
@@ -99,7 +107,7 @@ def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
         if not own["x"].max() > 0:
             continue
         counts = own.groupby(["series", "x"]).size()
-        lines = {series: each for (*place, series), each in found.lines.items() if place == [subject, world]}
+        fits = {series: each for (*place, series), each in found.lines.items() if place == [subject, world]}
         what = ", ".join(filter(None, [str(subject), str(world)]))
         if own["low"].notna().any():
             said = ["what is predicted. Upright: where 95 of 100 new launches lie."]
@@ -107,28 +115,74 @@ def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
             said = [f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
             said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
         said[0] = f"{what}: " * bool(what) + said[0]
-        said += ["Dotted: the fitted lines."] if lines else []
+        said += ["Dotted: the fitted lines."] if fits else []
         names = blocks.some(sorted({*own["series"]}))
         alt = (
             f"{blocks.capitalized(shown.compared.label)} over {shown.x}, {what or 'everywhere'}: a line for each "
             f"of {names}. The tables after it have all numbers."
         )
-        draw = partial(curves, shown, own, lines, looks)
+        draw = partial(curves, _plot(shown, own, fits, looks), looks)
         figures.append(blocks.figure("curves", draw, blocks.capitalized(" ".join(said)), alt))
     return figures
+
+
+def _plot(display: Display, observed: pd.DataFrame, fits: Mapping[str, Fit], looks: Mapping[str, Style]) -> Plot:
+    """What contenders are compared by over x, of one subject in one world, with the fits of their series."""
+    label, factor = display.compared.label, display.compared.factor
+    launches = observed.assign(measure=label, panel="", value=factor * observed["value"])
+    medians = answers.medians(observed).assign(measure=label, panel="")
+    medians["value"] = factor * medians["median"]
+    medians[["low", "high"]] *= factor
+    for marks, name in ((launches, f"a launch, {label}"), (medians, label)):
+        marks["tip"] = [
+            {display.contender: row["series"] + DAGGER * row["oversubscribed"], display.x: in_words(display, row["x"])}
+            | {name: number(row["value"])}
+            for row in marks.to_dict("records")
+        ]
+    for row in medians.to_dict("records"):
+        ends = interval(row["low"], row["high"], number)
+        row["tip"]["95 % interval"] = "none: too few launches" if math.isnan(row["low"]) else ends
+        row["tip"]["launches (n)"] = row["n"]
+    lines = []
+    for name, each in fits.items():
+        for piece in each.pieces:
+            sizes = np.geomspace(piece.from_bytes, piece.to_bytes, 60)
+            seconds = [piece.seconds(size) for size in sizes]
+            about = {"color": looks[name].color, "width": 0.7, "key": name, "label": "alpha + size / beta, fitted"}
+            lines.append(Line(measure=label, x=sizes, values=[factor * each for each in seconds], **about))
+    sizes = sorted(medians["x"].unique())
+    # Of many some are named.
+    every = math.ceil(len(sizes) / _MOST_TICKS)
+    ticks = {size: "" if place % every else in_words(display, size) for place, size in enumerate(sizes)}
+    return Plot(launches=launches, medians=medians, lines=lines, x_label=display.x, ticks=ticks)
 
 
 def _courses(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
     """A figure for each subject and world of each measure that is drawn over the course of launches."""
     figures = []
     for measure in filter(lambda measure: measure.over, found.display.measures):
-        observed = found.observed[found.observed["measure"] == measure.name]
+        observed = found.observed[found.observed["measure"] == measure.name].sort_values(["launch", "x"])
         for place, own in observed.groupby(["subject", "world"], sort=False):
             what = f"{blocks.capitalized(', '.join(filter(None, place)))}: {measure.label} over {measure.over}"
             alt = f"{what}, a line for each launch of {blocks.some(sorted({*own['series']}))}."
-            draw = partial(courses, measure, own, looks)
+            lines = []
+            for (series, launch), course in own.groupby(["series", "launch"], sort=False):
+                look = looks[series]
+                about = {"color": look.color, "dashes": look.line, "marker": look.marker, "width": 0.8}
+                about |= {"measure": measure.label, "key": series, "label": series, "tips": [{"launch": launch}]}
+                lines.append(Line(x=course["x"], values=measure.factor * course["value"], **about))
+            draw = partial(curves, Plot(lines=lines, x_label=measure.over), looks)
             figures.append(blocks.figure("courses", draw, f"{what}, a line for each launch.", alt))
     return figures
+
+
+def in_words(display: Display, x: float) -> str:
+    """An x as it stands at a tick: bytes in units of 1024 where it's a whole number of them."""
+    if display.x_is_bytes:
+        for unit, name in _UNITS:
+            if x % unit == 0:
+                return f"{x / unit:.0f}{name}"
+    return x_in_words(x)
 
 
 def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
@@ -167,7 +221,7 @@ def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
     notes = [note + (f" n = {blocks.span(counts)} rounds." if counts else "")]
     notes += blocks.oversubscribed_note(leaders["oversubscribed"])
     wide = {0: 2, 1: 3} | dict.fromkeys(range(2, len(columns)), 3)
-    return [blocks.table(columns, rows, notes, left=tuple(range(len(columns))), tints=tints, wide=wide)]
+    return [blocks.table(columns, rows, notes, wide, tints=tints)]
 
 
 def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) -> None:

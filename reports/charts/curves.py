@@ -1,112 +1,182 @@
-"""The figures of an experiment in one world: a value over what is varied, or over the course of each launch."""
+"""The figure of values over x: panels that share their axes, a line for each series, and what values are held to."""
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.ticker import MaxNLocator
 
-from common.observations import answers
-from common.observations.display import Display, Measure, x_in_words
-from common.observations.numbers import number
-from common.statistics.fit import Fit
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 
-_HEIGHT = 80.0  # Millimetres.
-_MOST_TICKS = 14
-_DOTS = (0, (1, 1.4))
-_UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
+_PANELS_BESIDE = 5  # In a row of the full width.
+_LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 20.0, 56.0
+"""Millimetres: left of the panels, of a letter of a title, and of a panel from bottom to top."""
+
+_MARK = ["measure", "panel", "series", "x", "value", "tip", "oversubscribed"]
 
 
-def curves(
-    display: Display, observed: pd.DataFrame, fits: Mapping[str, Fit], looks: Mapping[str, style.Style]
-) -> bytes:
-    """What contenders are compared by over x as SVG, both logarithmic: a line for each series.
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A reference line, such as an ideal, a base alone, a bound or a fit; or the course of one launch."""
 
-    `observed` are its rows of one subject in one world, with x above zero; `fits` are by series. Every launch is a
-    faint mark, a line joins the medians, whose intervals are upright lines; fitted pieces are thin and dotted.
+    measure: str
+    panel: str = ""
+    x: Sequence[float]
+    values: Sequence[float]
+    """NaN breaks the line."""
+    color: str = style.INK
+    dashes: str | tuple = layout.DOTS
+    width: float = 0.9  # Points.
+    marker: str = ""
+    label: str = ""
+    """Its name in the legend, where equal ones stand once; empty: it isn't there."""
+    key: str = ""
+    """What picks it out; empty: nothing does."""
+    tips: Sequence[Mapping[str, object]] = ()
+    """One of the whole line, or one of each marker."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plot:
+    """All that stands on a figure of values over x.
+
+    `launches` and `medians` have a row for each mark: its `measure`, `panel`, `series`, `x`, `value` and `tip`, and
+    `oversubscribed`. Launches have their `launch`, medians `n` launches and an interval from `low` to `high`, NaN
+    without one. Each measure has all panels.
     """
-    medians, factor = answers.medians(observed), display.compared.factor
-    with matplotlib.rc_context(style.SETTINGS):
-        figure, [axes] = layout.panels(1, [_HEIGHT], left=13, between=0, handles=_legend(medians, fits, looks))
-        for name, own in medians.groupby("series", sort=False):
-            launches = observed[observed["series"] == name]
-            # A little aside, so that no series hides another.
-            points = [
-                _point(display, row, launches[launches["x"] == row["x"]]["value"], 2 ** looks[str(name)].shift)
-                for row in own.sort_values("x").to_dict("records")
-            ]
-            layout.draw_points(axes, str(name), points, looks[str(name)])
-        for name, each in fits.items():
-            for piece in each.pieces:
-                places = np.geomspace(piece.from_bytes, piece.to_bytes, 60)
-                values = [factor * piece.seconds(size) for size in places]
-                [line] = axes.plot(places, values, color=looks[name].color, linewidth=0.7, linestyle=_DOTS, zorder=2.5)
-                svg.mark(line, [name])
-        axes.set(yscale="log", title=display.compared.label)
-        layout.plain_log_axis(axes)
-        svg.panel(axes, display.compared.label)
-        sizes = sorted(medians["x"].unique())
-        # Of many some are named.
-        every = math.ceil(len(sizes) / _MOST_TICKS)
-        words = {size: "" if place % every else in_words(display, size) for place, size in enumerate(sizes)}
-        layout.measured_places(axes, words, display.x)
-        return svg.svg(figure)
+
+    launches: pd.DataFrame = field(default_factory=partial(pd.DataFrame, columns=_MARK))
+    medians: pd.DataFrame = field(default_factory=partial(pd.DataFrame, columns=[*_MARK, "n", "low", "high"]))
+    lines: Sequence[Line] = ()
+    x_label: str = ""
+    ticks: Mapping[float, str] = field(default_factory=dict)
+    """What stands at places of x; with them both axes are logarithmic."""
+    note: str = ""
+    """Of what isn't drawn."""
 
 
-def courses(measure: Measure, observed: pd.DataFrame, looks: Mapping[str, style.Style]) -> bytes:
-    """The rows of a measure over x as SVG, neither logarithmic: a line for each launch, which looks as its series."""
-    handles = [layout.line_handle(name, looks[name]) for name in observed["series"].unique()]
-    with matplotlib.rc_context(style.SETTINGS):
-        figure, [axes] = layout.panels(1, [_HEIGHT], left=13, between=0, handles=handles)
-        for (series, launch), own in observed.sort_values("x").groupby(["series", "launch"], sort=False):
-            look = looks[series]
-            [line] = axes.plot(own["x"], measure.factor * own["value"], look.marker, color=look.color)
-            line.set(linestyle=look.line, linewidth=0.8, markersize=1.6, markeredgewidth=0)
-            svg.mark(line, [series], {"launch": launch})
-        axes.set(title=measure.label, xlabel=measure.over)
-        svg.panel(axes, measure.label)
-        return svg.svg(figure)
+def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WIDTH) -> bytes:
+    """Draw the panels of each measure as SVG. A panel that is called like a series is that one's alone.
 
-
-def in_words(display: Display, x: float) -> str:
-    """An x as it stands at a tick: bytes in units of 1024 where it's a whole number of them."""
-    if display.x_is_bytes:
-        for unit, name in _UNITS:
-            if x % unit == 0:
-                return f"{x / unit:.0f}{name}"
-    return x_in_words(x)
-
-
-def _point(display: Display, row: Mapping[str, object], launches: pd.Series, aside: float) -> layout.Point:
-    values, label, n = display.compared.factor * launches, display.compared.label, row["n"]
-    median, low, high = (display.compared.factor * row[name] for name in ("median", "low", "high"))
-    about = {
-        display.contender: f"{row['series']}{DAGGER * row['oversubscribed']}",
-        display.x: in_words(display, row["x"]),
-    }
-    interval = "none: too few launches" if math.isnan(low) else f"{number(low)} to {number(high)}"
-    return layout.Point(
-        place=row["x"] * aside,
-        launches=values.tolist(),
-        median=median,
-        interval=None if math.isnan(low) else (low, high),
-        oversubscribed=row["oversubscribed"],
-        tip=about | {label: number(median), "95 % interval": interval, "launches (n)": n},
-        tips_of_launches=[about | {f"a launch, {label}": number(value)} for value in values],
+    Every launch is a faint mark. A line joins the medians, hollow with more threads than cores, whose intervals are
+    upright lines.
+    """
+    launches, note = layout.thinned(plot.launches, ["measure", "panel", "series", "x"], "series and place", "value")
+    plot = dataclasses.replace(plot, launches=launches)
+    measures, names = (
+        [*dict.fromkeys([*plot.medians[column], *(getattr(line, column) for line in plot.lines)])]
+        for column in ("measure", "panel")
     )
+    rows = math.ceil(len(names) / int(_PANELS_BESIDE * width / style.WIDTH))
+    columns = math.ceil(len(names) / rows)
+    pitch = (width - _LEFT) / columns
+    height, longest = float(np.clip(0.5 * pitch, _LOWEST, _HIGHEST)), int(pitch / _LETTER)
+    titles = [[style.shortened(line, longest) for line in style.wrapped(name, longest).split("\n")] for name in names]
+    with matplotlib.rc_context(style.SETTINGS):
+        figure, panels = layout.panels(
+            rows * columns * len(measures),
+            [height] * (rows * len(measures)),
+            left=_LEFT,
+            between=2,
+            above=3 + 2.9 * max(map(len, titles)),
+            under=4,
+            foot=6 if plot.x_label else 0,
+            handles=_legend(plot, {} if {*names} <= looks.keys() else looks),
+            note=plot.note or note,
+            width=width,
+        )
+        for place, axes in enumerate(panels):
+            row, index = divmod(place, rows * columns)
+            if index >= len(names):
+                axes.remove()
+                continue
+            title = axes.set_title("\n".join(titles[index]), fontsize=6.5, pad=3)
+            _draw_panel(axes, title, plot, measures[row], names[index], looks)
+            is_first, is_lowest = index % columns == 0, row + 1 == len(measures) and index + columns >= len(names)
+            axes.tick_params(labelsize=6.2, labelleft=is_first, labelbottom=is_lowest)
+            axes.set_xlabel(plot.x_label if is_lowest else "", fontsize=6.5)
+            axes.set_ylabel(measures[row] if is_first else "", fontsize=6.5)
+        return svg.svg(figure)
 
 
-def _legend(medians: pd.DataFrame, fits: Mapping[str, Fit], looks: Mapping[str, style.Style]) -> list[layout.Handle]:
+def _draw_panel(axes: Axes, title: Text, plot: Plot, measure: str, name: str, looks: Mapping[str, style.Style]) -> None:
+    if name in looks:
+        title.set_color(looks[name].color)
+        svg.button(title, name)
+    for line in plot.lines:
+        if (line.measure, line.panel) == (measure, name):
+            [drawn] = axes.plot(line.x, line.values, marker=line.marker, color=line.color, linestyle=line.dashes)
+            # What is dashed would be lost below another line, and a course below a level.
+            zorder = 1.5 if line.dashes == "-" and not line.marker else 2.5
+            drawn.set(linewidth=line.width, markersize=1.6, markeredgewidth=0, zorder=zorder)
+            if line.key:
+                svg.mark(drawn, [line.key], *line.tips)
+    medians, launches = (
+        marks[(marks["measure"] == measure) & (marks["panel"] == name)] for marks in (plot.medians, plot.launches)
+    )
+    for series, group in medians.groupby("series", sort=False):
+        # A little aside, so that no series hides another.
+        aside = 1.0 if series == name else 2 ** looks[series].shift
+        _draw_series(axes, str(series), group, launches[launches["series"] == series], looks[series], aside)
+    svg.panel(axes, f"{name}: {measure}" if name else measure)
+    if plot.ticks:
+        axes.set_yscale("log")
+        axes.set_ylim(*_limits(plot, measure))
+        layout.plain_log_axis(axes)
+        layout.measured_places(axes, plot.ticks)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _draw_series(
+    axes: Axes, key: str, medians: pd.DataFrame, launches: pd.DataFrame, look: style.Style, aside: float
+) -> None:
+    """Draw the launches of a series, the line of its medians and their intervals; the key picks all of it out."""
+    medians = medians.sort_values("x")
+    [points] = axes.plot(aside * launches["x"], launches["value"], "o", color=look.color)
+    points.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
+    svg.mark(points, [key], *launches["tip"])
+    certain = medians.dropna(subset=["low"])
+    if len(certain):
+        intervals = axes.vlines(aside * certain["x"], certain["low"], certain["high"], color=look.color, linewidth=2.2)
+        intervals.set_alpha(0.5)
+        svg.mark(intervals, [key], *certain["tip"])
+    [line] = axes.plot(aside * medians["x"], medians["value"], color=look.color, linestyle=look.line, zorder=2)
+    svg.mark(line, [key])
+    for is_hollow, group in medians.groupby("oversubscribed"):
+        [marks] = axes.plot(aside * group["x"], group["value"], look.marker, color=look.color, markersize=3.6, zorder=3)
+        marks.set(markeredgewidth=0.8, markerfacecolor=style.PAPER if is_hollow else look.color)
+        svg.mark(marks, [key], *group["tip"])
+
+
+def _limits(plot: Plot, measure: str) -> tuple[float, float]:
+    """The ends of the logarithmic axis that all panels of a measure share."""
+    medians, launches = (marks[marks["measure"] == measure] for marks in (plot.medians, plot.launches))
+    values = [medians["value"], medians["low"], medians["high"], launches["value"]]
+    drawn = pd.concat([*values, *(pd.Series(line.values) for line in plot.lines if line.measure == measure)])
+    return 0.85 * drawn[drawn > 0].min(), 1.2 * drawn.max()
+
+
+def _legend(plot: Plot, looks: Mapping[str, style.Style]) -> list[layout.Handle]:
+    """The series that have looks, the reference lines by their labels, and what marks stand for."""
     handles: list[layout.Handle] = []
-    for name, own in medians.groupby("series", sort=False):
+    for name, group in plot.medians.groupby("series", sort=False) if looks else ():
         handles.append(layout.line_handle(str(name), looks[str(name)]))
-        handles[-1].set_label(style.wrapped(str(name)) + f" {DAGGER}" * bool(own["oversubscribed"].any()))
-    if fits:
-        label = "alpha + size / beta, fitted"
-        handles.append(Line2D([], [], color=style.INK, linewidth=0.7, linestyle=_DOTS, label=label))
-    measured = medians[medians["n"] > 0]
-    return handles + layout.mark_handles(measured["low"].notna().any(), bool(medians["oversubscribed"].any()))
+        handles[-1].set_label(style.wrapped(str(name)) + f" {DAGGER}" * bool(group["oversubscribed"].any()))
+    for label in dict.fromkeys(line.label for line in plot.lines if line.label):
+        first, *others = (line for line in plot.lines if line.label == label)
+        color = first.color if {line.color for line in others} <= {first.color} else style.INK
+        handle = Line2D([], [], color=color, linestyle=first.dashes, marker=first.marker, label=style.wrapped(label))
+        handle.set(linewidth=first.width, markersize=3.4, gid=first.key or None)
+        handles.append(handle)
+    measured = plot.medians[plot.medians["n"] > 0]
+    return handles + layout.mark_handles(measured["low"].notna().any(), bool(plot.medians["oversubscribed"].any()))

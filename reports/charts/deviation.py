@@ -11,17 +11,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from common.contract.oracle import LOSS_TOLERANCE
 from common.observations import numbers
 from common.records.certificate import Certificate
 from reports import blocks
 from reports.charts import layout, style, svg
+from reports.charts.curves import Line, Plot, curves
 from reports.tables.certificate import step_deviations
 
 _LINES = ("-", "--", ":")
-_LOSSES_HEIGHT, _RESIDUALS_HEIGHT = 32.0, 50.0  # Millimetres.
+_LOSSES_HEIGHT = 32.0  # Millimetres.
 _STEPS_OF_A_LINE = (25, 60)  # The fewest and the most that are drawn.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm: a loss equal to the oracle's in every digit is drawn at the bottom.
 
@@ -88,39 +89,26 @@ def residuals(comparisons: pd.DataFrame) -> bytes:
 
     The three lines with the farthest points are drawn in ink and named. Of very many pairs the farthest are drawn.
     """
-    pairs = []
-    for row in comparisons.to_dict("records"):
-        percent = 100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"]))
-        pairs.append((row, np.array(row["rounds"]), percent))
-    # The farthest last, which draws it over the others.
-    pairs.sort(key=lambda pair: (np.abs(pair[2]).max(), pair[0]["strategy"], pair[0]["other"]))
-    most = max(1, layout.MOST_POINTS // max(len(percent) for *_, percent in pairs))
+    rows = comparisons.to_dict("records")
+    percents = [100 * np.expm1(np.array(row["logs"]) - np.mean(row["logs"])) for row in rows]
+    pairs = [*zip(rows, percents, strict=True)]
+    # The farthest first.
+    pairs.sort(key=lambda pair: (-np.abs(pair[1]).max(), pair[0]["strategy"], pair[0]["other"]))
+    most = max(1, layout.MOST_POINTS // max(map(len, percents)))
     note = f"Drawn are the {most} of {len(pairs)} pairs that leave their mean farthest." if len(pairs) > most else ""
-    drawn = pairs[-most:]
-    # The farthest are in ink, each with a line of its own; all others are faint.
-    lines = dict(zip((_pair(row) for row, *_ in reversed(drawn)), _LINES, strict=False))
-    handles = [Line2D([], [], color=style.INK, linewidth=0.9, linestyle=line, gid=name) for name, line in lines.items()]
-    for handle, name in zip(handles, lines, strict=True):
-        handle.set_label(style.literal(name))
-    with matplotlib.rc_context(style.SETTINGS):
-        figure, [axes] = layout.panels(1, [_RESIDUALS_HEIGHT], left=13, between=0, above=3, handles=handles, note=note)
-        axes.axhline(0, color=style.FAINT, linewidth=0.6)
-        svg.panel(axes, "ratio of a pair over its mean, by rounds")
-        for row, rounds, percent in drawn:
-            look = {"color": style.FAINT, "linewidth": 0.5}
-            if _pair(row) in lines:
-                look = {"color": style.INK, "linewidth": 0.9, "linestyle": lines[_pair(row)]}
-            [line] = axes.plot(rounds, percent, marker="o", markersize=2.4, **look)
-            about = {"pair": _pair(row), "mean ratio": f"{np.exp(np.mean(row['logs'])):.3f}", "rounds (n)": len(rounds)}
-            offs = ({"off its mean": numbers.signed_percent(value / 100, digits=2)} for value in percent)
-            tips = [about | {"round": number} | off for number, off in zip(rounds, offs, strict=True)]
-            svg.mark(line, [_pair(row)], *tips)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g} %"))
-        axes.set_xlabel("round")
-        axes.set_ylabel("ratio of a pair over its mean")
-        return svg.svg(figure)
-
-
-def _pair(row: Mapping[str, object]) -> str:
-    return f"{row['strategy']} over {row['other']}"
+    measure, lines = "ratio of a pair over its mean, %", []
+    for place, (row, percent) in enumerate(pairs[:most]):
+        name = f"{row['strategy']} over {row['other']}"
+        about = {"pair": name, "mean ratio": f"{np.exp(np.mean(row['logs'])):.3f}", "rounds (n)": len(percent)}
+        offs = [numbers.signed_percent(value / 100, digits=2) for value in percent]
+        tips = [about | {"round": each, "off its mean": off} for each, off in zip(row["rounds"], offs, strict=True)]
+        # The farthest are in ink, each with a line of its own; all others are faint.
+        look = {"color": style.FAINT, "dashes": "-", "width": 0.5}
+        if place < len(_LINES):
+            look = {"color": style.INK, "dashes": _LINES[place], "label": name}
+        lines.append(Line(measure=measure, x=row["rounds"], values=percent, marker="o", key=name, tips=tips, **look))
+    rounds = [number for line in lines for number in line.x]
+    level = Line(measure=measure, x=[min(rounds), max(rounds)], values=[0, 0], color=style.FAINT, dashes="-", width=0.6)
+    # What is in ink is drawn over the others.
+    ordered = [level, *lines[len(_LINES) :], *lines[: len(_LINES)]]
+    return curves(Plot(lines=ordered, x_label="round", note=note), {})

@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -28,22 +27,6 @@ _NOTE_LINE, _NOTE_LETTER = 2.9, 1.12  # Millimetres.
 
 Handle = Line2D | Patch
 
-Tip = Mapping[str, object]
-"""What the mouse shows of a mark, by what it is."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """What is drawn at one place of an axis: launches, their median, and its interval where there is one."""
-
-    place: float
-    launches: Sequence[float]
-    median: float
-    interval: tuple[float, float] | None
-    oversubscribed: bool
-    tip: Tip
-    tips_of_launches: Sequence[Tip]
-
 
 def panels(
     count: int,
@@ -54,6 +37,7 @@ def panels(
     right: float = 2.0,
     above: float = 6.0,
     under: float = 9.0,
+    foot: float = 0.0,
     grid: Literal["x", "y", ""] = "y",
     handles: Sequence[Handle] = (),
     note: str = "",
@@ -62,11 +46,12 @@ def panels(
     """A figure with its panels row by row, and the legend of `handles` and a note below them.
 
     Lengths are millimetres: the figure's width, the heights of each row's plots, and what is left free around a plot.
-    `left` is that of the first in a row, `between` that of the others. The `grid` has the lines of one axis.
+    `left` is that of the first in a row, `between` that of the others; `foot` is left free below the last row. The
+    `grid` has the lines of one axis.
     """
     columns = math.ceil(count / len(heights))
     notes = textwrap.wrap(note, int(width / _NOTE_LETTER))
-    below = _legend_height(handles, width) + _NOTE_LINE * len(notes)
+    below = foot + _legend_height(handles, width) + _NOTE_LINE * len(notes)
     total = sum(heights) + len(heights) * (above + under) + below
     figure = Figure(figsize=(width * MILLIMETRE, total * MILLIMETRE))
     plot = (width - left - (columns - 1) * between - columns * right) / columns
@@ -84,28 +69,6 @@ def panels(
         y = (_NOTE_LINE * (len(notes) - place) - 2) / total
         figure.text(1.5 / width, y, line, fontsize=6.2, color=style.FAINT)
     return figure, placed
-
-
-def draw_points(axes: Axes, key: str, points: Sequence[Point], look: Style, *, dashes: str | tuple = "") -> None:
-    """A line through the medians of a strategy, library or way, with their intervals and every launch, faint.
-
-    The key picks all of it out. Medians with more threads than cores are hollow.
-    """
-    for point in points:
-        [launches] = axes.plot([point.place] * len(point.launches), point.launches, "o", color=look.color)
-        launches.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
-        svg.mark(launches, [key], *point.tips_of_launches)
-        if point.interval:
-            interval = axes.vlines(point.place, *point.interval, color=look.color, linewidth=2.2, alpha=0.5)
-            svg.mark(interval, [key], point.tip)
-    places, medians = [point.place for point in points], [point.median for point in points]
-    [line] = axes.plot(places, medians, color=look.color, linestyle=dashes or look.line, zorder=2)
-    svg.mark(line, [key])
-    for point in points:
-        fill = style.PAPER if point.oversubscribed else look.color
-        [median] = axes.plot(point.place, point.median, look.marker, color=look.color, markersize=3.6, zorder=3)
-        median.set(markeredgewidth=0.8, markerfacecolor=fill)
-        svg.mark(median, [key], point.tip)
 
 
 def mark_handle(marker: str, size: float, edge: float, label: str) -> Line2D:
@@ -129,11 +92,6 @@ def mark_handles(intervals: bool, oversubscribed: bool) -> list[Handle]:
     if intervals:
         handles.append(mark_handle("|", 7, 1.8, "95 % interval of the median"))
     return handles
-
-
-def dotted_handle(label: str, color: str = style.INK) -> Line2D:
-    """The dotted line of an ideal, for a legend."""
-    return Line2D([], [], color=color, linewidth=0.9, linestyle=DOTS, label=label)
 
 
 def _legend_columns(handles: Sequence[Handle], width: float) -> int:
@@ -179,7 +137,7 @@ def plain_log_axis(axes: Axes) -> None:
         axes.set_ylim(middle / 2, middle * 2)
 
 
-def measured_places(axes: Axes, words: Mapping[float, str], label: str) -> None:
+def measured_places(axes: Axes, words: Mapping[float, str]) -> None:
     """A logarithmic axis from left to right, with ticks at the places that were measured and what is said there."""
     places = sorted(words)
     margin = max((places[-1] / places[0]) ** 0.05, 1.2)
@@ -187,7 +145,6 @@ def measured_places(axes: Axes, words: Mapping[float, str], label: str) -> None:
     axes.set_xticks(places, [words[place] for place in places], fontsize=6.2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlim(places[0] / margin, places[-1] * margin)
-    axes.set_xlabel(label)
 
 
 def short(value: float) -> str:
@@ -197,19 +154,16 @@ def short(value: float) -> str:
     return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}"
 
 
-def thinned(launches: pd.DataFrame, keys: Sequence[str], what: str) -> tuple[pd.DataFrame, str]:
+def thinned(launches: pd.DataFrame, keys: Sequence[str], what: str, value: str) -> tuple[pd.DataFrame, str]:
     """As many launches as a figure draws, of each group by these keys, which are `what`, and a note on that.
 
-    They are the slowest, the fastest and some between.
+    They are those with the smallest and the largest `value` and some between.
     """
     if len(launches) <= MOST_POINTS:
         return launches, ""
-    groups = launches.sort_values(["samples_per_second", "launch"]).groupby([*keys])
+    groups = launches.sort_values([value, "launch"]).groupby([*keys])
     most = max(2, MOST_POINTS // groups.ngroups)
-    drawn = pd.concat([group.iloc[places_of(len(group), most)] for _, group in groups])
+    # The first, the last, and some between.
+    places = [np.linspace(0, len(group) - 1, min(len(group), most)).round().astype(int) for _, group in groups]
+    drawn = pd.concat([group.iloc[own] for own, (_, group) in zip(places, groups, strict=True)])
     return drawn, f"Drawn are {most} launches of each {what}, from the slowest to the fastest."
-
-
-def places_of(count: int, most: int) -> list[int]:
-    """The places, of so many things in a row, of at most so many that are drawn: the first, the last, some between."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()

@@ -1,4 +1,4 @@
-"""Figures of how fast strategies are: the rates of one regime by strategy, and rates by workers.
+"""Figures of how fast strategies are: the rates of one regime by strategy, and over the number of workers.
 
 Each function returns one SVG, the same bytes for the same input.
 """
@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import matplotlib
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -17,14 +16,13 @@ from common.observations import numbers
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
+from reports.charts.curves import Line, Plot, curves
 from reports.charts.layout import DOTS
 from reports.tables.summaries import oversubscribed_worlds
 
 _ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
 _LETTER = 1.27  # The width of a letter of a row's name, in millimetres.
 _LONGEST_NAME = 26  # Characters of a row's name where panels stand below one another.
-_PANEL_HEIGHT, _PANELS_BESIDE = 20.0, 5  # Millimetres; small panels in a row.
-_TITLE_LINE, _LONGEST_TITLE = 2.9, 26  # Millimetres of a line, and the characters of one above a small panel.
 
 
 def headline(
@@ -36,15 +34,18 @@ def headline(
     Every launch is a faint mark, the median a large one with its interval and its number. Each panel ends at N times
     the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
     """
-    launches, note = layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
+    keys = ["strategy", "workers"]
+    launches, note = layout.thinned(launches, keys, "strategy and number of workers", "samples_per_second")
     names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
     is_wide, measured = width > style.NARROW, cells.dropna(subset=["base"]).sort_values("base_samples_per_second")
     bases = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
     longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
     digits = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
-    handles = [
-        layout.dotted_handle(f"ideal: N times {style.literal(base)}", style.color_of(base, looks)) for base in bases
-    ]
+    handles: list[layout.Handle] = []
+    for base in bases:
+        label = f"ideal: N times {style.literal(base)}"
+        color = style.color_of(base, looks)
+        handles.append(Line2D([], [], color=color, linewidth=0.9, linestyle=DOTS, label=label))
     handles.append(layout.mark_handle("o", 2.2, 0.6, "one launch"))
     handles += layout.mark_handles(intervals=cells["low_seconds"].notna().any(), oversubscribed=False)
     with matplotlib.rc_context(style.SETTINGS):
@@ -114,9 +115,9 @@ def _tip_of_median(cell: Mapping[str, object]) -> dict[str, object]:
     return _about(cell) | {
         "samples/s, median": f"{cell['samples_per_second']:,.0f}",
         "95 % interval": "none: too few launches" if math.isnan(low) else f"{low:,.0f} to {high:,.0f}",
-        "speed-up": blocks.ratio(cell["speed_up"]),
+        "speed-up": numbers.ratio(cell["speed_up"]),
         "efficiency": numbers.percent(cell["efficiency"]),
-        "over own 1": blocks.ratio(cell["own_speed_up"]),
+        "over own 1": numbers.ratio(cell["own_speed_up"]),
         "launches (n)": cell["n"],
     }
 
@@ -164,69 +165,38 @@ def _draw_rates(
     axes.tick_params(axis="x", labelsize=6.2)
 
 
-def curves(
+def by_workers(
     cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style], width: float = style.WIDTH
 ) -> bytes:
-    """Throughput by workers for one regime, a small panel for each strategy, with those of all others in grey.
+    """Draw the rates of one regime over the workers: a panel for each strategy, with those of all others in grey.
 
     `cells` and `launches` as in `headline`.
     """
-    launches, note = layout.thinned(launches, ["strategy", "workers"], "strategy and number of workers")
-    names = in_order_of_speed(cells)
-    rows = math.ceil(len(names) / int(_PANELS_BESIDE * width / style.WIDTH))
-    columns = math.ceil(len(names) / rows)
-    handles = [
-        layout.mark_handle("o", 2.6, 0.6, "one launch"),
-        Line2D([], [], color=style.GREY, linewidth=0.6, label="the others"),
-        layout.dotted_handle("ideal: N times its base"),
-    ]
-    titles = [style.wrapped(name, _LONGEST_TITLE).split("\n") for name in names]
-    titles = ["\n".join(style.shortened(line, _LONGEST_TITLE) for line in lines) for lines in titles]
-    lines = max(1 + title.count("\n") for title in titles)
-    with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(
-            len(names),
-            [_PANEL_HEIGHT if rows > 1 else 2 * _PANEL_HEIGHT] * rows,
-            left=11,
-            between=1.5,
-            above=3 + _TITLE_LINE * lines,
-            under=4,
-            handles=handles,
-            width=width,
-            note=note,
+    measure, over = "samples per second", oversubscribed_worlds(cells)
+    points, medians = (
+        rows.assign(
+            measure=measure,
+            panel=rows["strategy"],
+            series=rows["strategy"],
+            x=rows["workers"],
+            value=rows["samples_per_second"],
+            tip=[tip(row) for row in rows.to_dict("records")],
         )
-        ideals = (cells["workers"] * cells["base_samples_per_second"]).dropna()
-        highest = max([launches["samples_per_second"].max(), *ideals])
-        over = oversubscribed_worlds(cells)
-        counts = {count: f"{count}{DAGGER}" if count in over else str(count) for count in cells["workers"].unique()}
-        others = [cell[["workers", "samples_per_second"]].to_numpy() for _, cell in cells.groupby("strategy")]
-        for place, (axes, name, title) in enumerate(zip(panels, names, titles, strict=True)):
-            axes.add_collection(LineCollection(others, colors=style.GREY, linewidths=0.5, zorder=1))
-            _draw_curve(axes, cells[cells["strategy"] == name], launches[launches["strategy"] == name], looks[name])
-            svg.button(axes.set_title(title, fontsize=6.2, color=looks[name].color, pad=2), name)
-            svg.panel(axes, f"{name}: samples per second of all workers, by workers")
-            layout.measured_places(axes, counts, "")
-            axes.set_yscale("log")
-            axes.set_ylim(0.8 * launches["samples_per_second"].min(), 1.3 * highest)
-            layout.plain_log_axis(axes)
-            axes.tick_params(labelsize=5.8, labelleft=place % columns == 0, labelbottom=place + columns >= len(names))
-        figure.supylabel("samples per second of all workers", fontsize=6.5, x=0.004, ha="left")
-        return svg.svg(figure)
-
-
-def _draw_curve(axes: Axes, cells: pd.DataFrame, launches: pd.DataFrame, look: style.Style) -> None:
-    """One panel of `curves`: a strategy's launches, its medians, and the ideal over its base."""
-    ordered = cells.sort_values("workers")
-    name = ordered["strategy"].iloc[0]
-    for is_oversubscribed, group in launches.groupby("oversubscribed"):
-        [points] = axes.plot(group["workers"], group["samples_per_second"], "o", color=look.color)
-        points.set(
-            markersize=2.4, markerfacecolor="none" if is_oversubscribed else look.color, markeredgewidth=0.5, alpha=0.6
-        )
-        svg.mark(points, [name], *map(_tip_of_launch, group.to_dict("records")))
-    [line] = axes.plot(ordered["workers"], ordered["samples_per_second"], "_-", color=look.color, linewidth=1.3)
-    line.set(markersize=5)
-    svg.mark(line, [name], *map(_tip_of_median, ordered.to_dict("records")))
-    known = ordered.dropna(subset=["base_samples_per_second"])
-    ideal = known["workers"] * known["base_samples_per_second"]
-    axes.plot(known["workers"], ideal, color=style.INK, linewidth=0.9, linestyle=DOTS)
+        for rows, tip in ((launches, _tip_of_launch), (cells, _tip_of_median))
+    )
+    batch = medians["global_batch"]
+    medians = medians.assign(low=batch / medians["high_seconds"], high=batch / medians["low_seconds"])
+    ordered = [medians[medians["strategy"] == name].sort_values("x") for name in in_order_of_speed(cells)]
+    # NaN ends the part of each strategy.
+    x, values = ([each for rows in ordered for each in (*rows[column], math.nan)] for column in ("x", "value"))
+    lines = []
+    for rows in ordered:
+        about = {"measure": measure, "panel": rows["strategy"].iloc[0]}
+        ideal = rows["workers"] * rows["base_samples_per_second"]
+        lines += [
+            Line(**about, x=x, values=values, color=style.GREY, dashes="-", width=0.5, label="the others"),
+            Line(**about, x=rows["x"], values=ideal, label="ideal: N times its base"),
+        ]
+    ticks = {count: blocks.world(count, count in over) for count in cells["workers"].unique()}
+    plot = Plot(launches=points, medians=pd.concat(ordered), lines=lines, x_label="workers", ticks=ticks)
+    return curves(plot, looks, width)

@@ -4,12 +4,12 @@ import math
 from collections.abc import Mapping
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 
+from common.observations import numbers
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
@@ -20,6 +20,7 @@ _HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
 _LONGEST_BAR = 2.5  # Times the median bar.
 _BAR_PITCH, _MOST_BARS_HEIGHT = 4.4, 150.0  # Millimetres.
 _LETTER = 1.25  # Millimetres.
+_LEAST_WIDTH = 1e-9  # Milliseconds of a part: a rest of rounding alone would be drawn as a line.
 
 
 def scaling(table: pd.DataFrame) -> bytes:
@@ -49,7 +50,7 @@ def scaling(table: pd.DataFrame) -> bytes:
             grid="x",
             handles=handles,
         )
-        for axes, (workers, rows) in zip(panels, table.groupby("workers"), strict=True):
+        for axes, (workers, rows) in zip(panels, _placed(table).groupby("workers"), strict=True):
             axes.set_title(blocks.workers(int(workers)), pad=3)
             svg.panel(axes, f"{blocks.workers(int(workers))}: milliseconds per step")
             _draw_bars(axes, rows)
@@ -57,38 +58,43 @@ def scaling(table: pd.DataFrame) -> bytes:
         return svg.svg(figure)
 
 
-def _draw_parts(
-    axes: Axes, cell: pd.DataFrame, place: float, about: Mapping[str, object], alpha: float
-) -> tuple[float, float]:
-    """A bar of the parts of one step, from the rows of `decomposition.parts` on it, and its ends, in milliseconds."""
-    rows = {row["part"]: row for row in cell.to_dict("records")}
-    rows["ideal"] = {"seconds": cell["ideal_seconds"].iloc[0]}
-    spans, right = style.stacked(cell)
-    for part, (start, end) in spans.items():
-        if end - start >= style.LEAST_MILLISECONDS:
-            color, hatch = style.PARTS[part]
-            look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch}
-            [bar] = axes.barh(place, end - start, left=start, height=0.7, color=color, alpha=alpha, **look)
-            row = rows[part]
-            low, high, n = (row.get(name, math.nan) for name in ("low", "high", "n"))
-            interval = blocks.interval(low, high, blocks.milliseconds) + ("" if math.isnan(low) else " ms")
-            tip = {"part": part, "per step": f"{blocks.milliseconds(row['seconds'])} ms", "95 % interval": interval}
-            tip |= {"n": blocks.DASH if math.isnan(n) else f"{n:.0f}"}
-            svg.mark(bar, [part, about["strategy"]], dict(about) | tip)
-    return min(0.0, *(start for start, _ in spans.values())), right
+def _placed(table: pd.DataFrame) -> pd.DataFrame:
+    """The ideal steps and the parts of a table in the order of a bar, with their `left` and `width` in milliseconds.
+
+    Parts above zero go one after another to the right of zero, those below to its left.
+    """
+    ideal = table.drop_duplicates(["workers", "strategy"])
+    ideal = ideal.assign(part="ideal", seconds=ideal["ideal_seconds"], low=math.nan, high=math.nan, n=math.nan)
+    parts = pd.concat([ideal, table], ignore_index=True)
+    parts = parts.sort_values("part", key=lambda part: part.map([*style.PARTS].index), kind="stable")
+    length, bar = 1000 * parts["seconds"], [parts["workers"], parts["strategy"]]
+    above, below = length.clip(lower=0), length.clip(upper=0)
+    left = (above.groupby(bar).cumsum() - above).where(length > 0, below.groupby(bar).cumsum())
+    return parts.assign(left=left, width=length.abs())
+
+
+def _draw_parts(axes: Axes, cell: pd.DataFrame, place: float, about: Mapping[str, object], alpha: float) -> None:
+    for row in cell[cell["width"] >= _LEAST_WIDTH].to_dict("records"):
+        color, hatch = style.PARTS[row["part"]]
+        look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch, "color": color, "alpha": alpha}
+        [bar] = axes.barh(place, row["width"], left=row["left"], height=0.7, **look)
+        interval = numbers.interval(row["low"], row["high"], blocks.milliseconds)
+        tip = {"part": row["part"], "per step": f"{blocks.milliseconds(row['seconds'])} ms"}
+        tip |= {"95 % interval": interval + ("" if math.isnan(row["low"]) else " ms")}
+        tip |= {"n": blocks.DASH if math.isnan(row["n"]) else f"{row['n']:.0f}"}
+        svg.mark(bar, [row["part"], about["strategy"]], dict(about) | tip)
 
 
 def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
     """The bars of one number of workers, from the top; one that is far longer than most is cut."""
     groups = [(str(name), cell) for name, cell in rows.groupby("strategy")]
-    lengths = [style.stacked(cell)[1] for _, cell in groups]
-    limit, left = min(max(lengths), _LONGEST_BAR * float(np.median(lengths))), 0.0
+    ends = (rows["left"] + rows["width"]).groupby(rows["strategy"]).max()
+    limit = min(ends.max(), _LONGEST_BAR * ends.median())
     for place, (name, cell) in enumerate(groups):
         step = cell.iloc[0]
         is_oversubscribed = bool(step["oversubscribed"])
         about = {"strategy": name, "workers": f"{step['workers']}{DAGGER * is_oversubscribed}"}
-        start, end = _draw_parts(axes, cell, place, about, alpha=0.4 if is_oversubscribed else 1.0)
-        left = min(left, start)
+        _draw_parts(axes, cell, place, about, alpha=0.4 if is_oversubscribed else 1.0)
         measured, products = 1000 * step["measured_seconds"], 1000 * step["products_seconds"]
         said = f"{blocks.number(measured)} ms"
         [line] = axes.plot([measured] * 2, [place - 0.42, place + 0.42], color=style.INK, linewidth=1.4)
@@ -99,9 +105,10 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
             triangle.set(markerfacecolor=style.PAPER, markeredgewidth=0.7, zorder=4)
             svg.mark(triangle, [name], about | {"the framework's products alone": f"{blocks.number(products)} ms"})
         where = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
-        number = axes.annotate(said + " »" * bool(end > limit), (min(end, limit), place), fontsize=6.2, **where)
+        said += " »" * bool(ends[name] > limit)
+        number = axes.annotate(said, (min(ends[name], limit), place), fontsize=6.2, **where)
         svg.mark(number, [name])
-    axes.set_xlim(1.02 * left, 1.01 * limit)
+    axes.set_xlim(1.02 * rows["left"].min(), 1.01 * limit)
     axes.set_ylim(len(groups) - 0.4, -0.6)
     oversubscribed = {name: bool(cell["oversubscribed"].iloc[0]) for name, cell in groups}
     names = [style.literal(style.shortened(name)) + DAGGER * flag for name, flag in oversubscribed.items()]

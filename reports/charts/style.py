@@ -1,10 +1,8 @@
 """What the figures of a report share: widths, fonts and colors, the looks of strategies and of parts, names."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 from matplotlib import rcParamsDefault
 from matplotlib.colors import LinearSegmentedColormap, is_color_like, to_hex
 
@@ -19,7 +17,6 @@ NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", GROUND: "gro
 """The variable of the page that stands for each color that is nobody's."""
 
 LONGEST_NAME = 60  # Characters that leave room for bars beside them.
-LEAST_MILLISECONDS = 1e-9  # Of a part of a bar: a rest of rounding alone would be drawn as a line.
 
 _NEUTRAL = ("#2e2e33", "#6b6b73", "#a6a6ae")  # From dark to light, for strategies whose records have no colors.
 _MARKERS = "osD^vPX<>ph*"
@@ -107,24 +104,6 @@ def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:
                 shift=shift,
             )
     return {name: found[name] for name in ordered}
-
-
-def stacked(step: pd.DataFrame) -> tuple[dict[str, tuple[float, float]], float]:
-    """Where each part of a step starts and ends in its bar, in milliseconds, in the order of PARTS; and the right end.
-
-    `step` are the rows of `decomposition.parts` on it. Parts above zero go one after another to the right of zero,
-    those below to its left.
-    """
-    lengths = {"ideal": step["ideal_seconds"].iloc[0]} | dict(zip(step["part"], step["seconds"], strict=True))
-    spans, left, right = {}, 0.0, 0.0
-    for part in PARTS:
-        length = 1000 * lengths.get(part, math.nan)
-        if math.isnan(length):
-            continue
-        start = right if length > 0 else left + length
-        left, right = min(left, left + length), max(right, right + length)
-        spans[part] = (start, start + abs(length))
-    return spans, right
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:

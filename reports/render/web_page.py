@@ -35,6 +35,8 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
     policy = (
         f"default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     )
+    font = base64.b64encode(svg.font([*images.values()])).decode() if images else ""
+    font = font and f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{font}); }}\n'
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -45,7 +47,7 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 <link rel="icon" href="data:,">
 <title>{escape(f"{content['title']}: {content['subtitle']}")}</title>
 <style>
-{_font(images)}{_beside("page.css")}</style>
+{font}{_beside("page.css")}</style>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
@@ -67,14 +69,6 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 </body>
 </html>
 """.encode()
-
-
-def _font(images: Mapping[str, bytes]) -> str:
-    """The rule that gives the figures their font; nothing where there are none."""
-    if not images:
-        return ""
-    data = base64.b64encode(svg.font([*images.values()])).decode()
-    return f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
 
 
 def _anchor(block: Block, position: int) -> str:
@@ -145,7 +139,12 @@ def _table(block: Block, title: str) -> str:
 
     The headers of a folded one tell what their columns are.
     """
-    classes = [_class(block, column) for column in range(len(block["columns"]))]
+    classes = []
+    for column, align in enumerate(block["align"]):
+        # Short words stand on one line each.
+        longest = max((len(row[column]) for row in block["rows"]), default=0)
+        how = "left wide" if block["wide"][column] else "left short" if longest <= _SHORT_CELL else "left"
+        classes.append("" if align == "right" else how)
     header = ""
     if any(block["columns"]):
         tips = [f' title="{escape(meaning)}"' for meaning in block.get("meanings", ())] or [""] * len(classes)
@@ -166,14 +165,6 @@ def _table(block: Block, title: str) -> str:
         f"<table>\n{header}<tbody>\n{''.join(rows)}</tbody>\n</table>\n</div>\n"
         + (f'<div class="notes">\n{notes}</div>\n' if notes else "")
     )
-
-
-def _class(block: Block, column: int) -> str:
-    """How the cells of a column are set: flush right, or else those of short ones on one line each."""
-    if block["align"][column] == "right":
-        return ""
-    longest = max((len(row[column]) for row in block["rows"]), default=0)
-    return "left wide" if block["wide"][column] else "left short" if longest <= _SHORT_CELL else "left"
 
 
 def _cells(row: Sequence[str], classes: Sequence[str], warned: str, tints: Sequence[str]) -> str:

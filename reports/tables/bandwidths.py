@@ -69,9 +69,3 @@ def paying(sweeps: pd.DataFrame) -> pd.DataFrame:
         least = {"least_bits_per_second": slowest["bandwidth_bits_per_second"], "least_ratio": slowest["ratio"]}
         rows.append(fastest | {"pays_from": answers.pays_from(judged)} | least)
     return pd.DataFrame(rows).astype({"pays_from": float})
-
-
-def one_world(sweeps: pd.DataFrame) -> pd.DataFrame:
-    """Of as many hosts the rows with the fewest workers, so that a panel has one number of them."""
-    fewest = sweeps.groupby(_PLACE)["workers"].transform("min")
-    return sweeps[sweeps["workers"] == fewest]

@@ -1,12 +1,10 @@
 """The frameworks' ceilings: how much of a step their own products and their own transport take."""
 
 import math
-from collections.abc import Sequence
 
 import pandas as pd
 
 from common.records import ceiling
-from common.records.ceiling import Ceiling
 from reports.tables import columns
 from reports.tables.results import Results
 
@@ -21,14 +19,14 @@ _STEP = ["regime", "preset", "strategy", "family", "framework", "backend", "work
 
 def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
     """Each base, and each strategy that was measured without exchange too, beside the ceiling of its framework."""
+    # With the framework left as it is.
+    probes = [each for each in results.ceilings if each.status == "ok" and not each.variables]
     computing = {
-        (each.framework, each.preset, each.rows): ceiling.step_seconds(each)
-        for each in _as_they_are(results.ceilings)
-        if each.products
+        (each.framework, each.preset, each.rows): ceiling.step_seconds(each) for each in probes if each.products
     }
     exchanging = {
         (each.family, each.preset, each.world_size, each.backend): ceiling.seconds_of(each.exchange)
-        for each in _as_they_are(results.ceilings)
+        for each in probes
         if each.exchange
     }
     undistributed = launches["bare_strategy"] == launches["named_base"]
@@ -43,8 +41,3 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
     measured["products_seconds"] = [computing.get(key, math.nan) for key in products]
     measured["exchange_seconds"] = [exchanging.get(key, math.nan) for key in transports]
     return columns.table("ceilings", measured.dropna(subset=["products_seconds"]))
-
-
-def _as_they_are(ceilings: Sequence[Ceiling]) -> list[Ceiling]:
-    """Those that ended well with the framework left as it is."""
-    return [each for each in ceilings if each.status == "ok" and not each.variables]

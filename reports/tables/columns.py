@@ -40,8 +40,16 @@ _LAUNCH = {
 }
 
 
+_COMMON = _LAUNCH | {
+    "launch": "stem of the record's file",
+    "family": "what the strategy's folder calls itself",
+    "seed": "of the initial weights and of the order of the rows",
+    "n": "launches",
+}
+
+
 def _launch(*names: str) -> dict[str, str]:
-    return {name: _LAUNCH[name] for name in names}
+    return {name: _COMMON[name] for name in names}
 
 
 def _interval(low: str, high: str, of: str) -> dict[str, str]:
@@ -69,8 +77,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "peak_bytes": "largest resident memory of a process",
     },
     "windows": {
-        "launch": "stem of the record's file",
-        **_launch("strategy", "workers", "exchange"),
+        **_launch("launch", "strategy", "workers", "exchange"),
         "rank": "of the process that clocked it",
         "step": "its first step",
         "steps": "how many steps it has",
@@ -185,17 +192,14 @@ COLUMNS: dict[str, dict[str, str]] = {
         "reason": "why these tell no time",
     },
     "phases": {
-        **_launch("regime", "workers", "strategy"),
-        "family": "what the strategy's folder calls itself",
+        **_launch("regime", "workers", "strategy", "family"),
         "phase": "its name, from the framework's own account",
         "meaning": "what it is",
         "n": "launches",
         "seconds": "per step that at least one gradient was in it, median; a phase may overlap with computing",
     },
     "ceilings": {
-        **_launch("regime", "preset", "strategy"),
-        "family": "what the strategy's folder calls itself",
-        **_launch("framework"),
+        **_launch("regime", "preset", "strategy", "family", "framework"),
         "backend": "what carries its messages",
         **_launch("workers"),
         "rows": "of one worker's step",
@@ -206,13 +210,11 @@ COLUMNS: dict[str, dict[str, str]] = {
         "exchange_seconds": "of one all-reduce of a buffer as large as the gradients (n = 1)",
     },
     "deviations": {
-        "launch": "stem of the record's file",
-        **_launch("strategy"),
+        **_launch("launch", "strategy"),
         "without_hosts": "the strategy with its own options, whatever its hosts",
         **_launch("hosts", "workers", "exchange", "preset", "scaling"),
         "maths": "what of the task decides the maths, as options of the command line",
-        **_launch("global_batch"),
-        "seed": "of the initial weights and of the order of the rows",
+        **_launch("global_batch", "seed"),
         "first_step": "the step that the run began with",
         "other_maths": "names of the options that change the maths on purpose",
         "verdict": "follows, deviates, other maths, asynchronous, or not compared",
@@ -231,8 +233,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     "asynchronous": {
         **_launch("preset"),
         "batch": "rows of an update",
-        "seed": "of the initial weights and of the order of the rows",
-        **_launch("strategy", "workers"),
+        **_launch("seed", "strategy", "workers"),
         "updates": "of all workers together",
         "loss": "of its final weights over the whole training set",
         "oracle_loss": "the same of the oracle's weights after as many updates of as many rows",
@@ -242,8 +243,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "note": "why nothing could be compared",
     },
     "skews": {
-        "launch": "stem of the record's file",
-        **_launch("regime", "strategy", "workers"),
+        **_launch("launch", "regime", "strategy", "workers"),
         "windows": "clocked windows of which ranks on several hosts tell when they were",
         "seconds": "how much later a window's last rank started than its first, median over windows",
         "uncertainty_seconds": "by how much that may be wrong: the uncertainties of two hosts' clocks together",
@@ -255,8 +255,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "finished_last_unknown": "of how many windows nobody can tell, 0 to 1",
     },
     "accuracies": {
-        **_launch("preset", "strategy", "workers", "global_batch"),
-        "seed": "of the initial weights and of the order of the rows",
+        **_launch("preset", "strategy", "workers", "global_batch", "seed"),
         "steps": "steps of the task",
         "n": "launches",
         "accuracy": "test accuracy after the last step, median over launches, 0 to 1",
@@ -267,8 +266,7 @@ COLUMNS: dict[str, dict[str, str]] = {
         "target_seconds": "clocked training until they did, warm-up included, median",
     },
     "startups": {
-        **_launch("strategy", "workers"),
-        "n": "launches",
+        **_launch("strategy", "workers", "n"),
         "whole": "seconds from the start of the process to the end of its first step, median",
         "imports": "those seconds up to the end of the script's imports, median",
         "world": "those that joining the world took, median",

@@ -32,7 +32,21 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], step
         if reason := trouble(record) or ("" if replayed.launch in measured else unknown):
             refused.append((replayed.strategy, record.world_size, reason, stem))
         else:
-            good.append(_replay(record) | {"replays": stem, "launch": replayed.launch})
+            cell, traced = _step(record), replayed.under_way_seconds
+            about = {
+                "launch": replayed.launch,
+                "round": record.repetition,
+                "replay_seconds": statistics.median(transfer_seconds(cell)),
+                "library": record.title,
+                "source": replayed.source,
+                "messages": len(cell.messages),
+                "size_bytes": cell.size_bytes,
+                "sent_bytes": math.nan if cell.sent_bytes is None else cell.sent_bytes,
+                "trace": tuple(traced),
+                "under_way_seconds": statistics.median(traced) if traced else math.nan,
+                "under_way_steps": len(traced),
+            }
+            good.append(about | {"replays": stem})
     tables = [_exchanges(pd.DataFrame(good).merge(launches, on="launch"), steps)] if good else []
     keys = ["strategy", "workers", "reason"]
     refusals = pd.DataFrame(refused, columns=[*keys, "replays"]).groupby(keys)["replays"].agg(list).reset_index()
@@ -52,22 +66,6 @@ def trouble(record: CollectivesRecord) -> str:
 
 def _step(record: CollectivesRecord) -> Cell | None:
     return next((cell for cell in record.cells if cell.collective == STEP), None)
-
-
-def _replay(record: CollectivesRecord) -> dict[str, object]:
-    cell, traced = _step(record), record.replayed.under_way_seconds
-    return {
-        "round": record.repetition,
-        "replay_seconds": statistics.median(transfer_seconds(cell)),
-        "library": record.title,
-        "source": record.replayed.source,
-        "messages": len(cell.messages),
-        "size_bytes": cell.size_bytes,
-        "sent_bytes": math.nan if cell.sent_bytes is None else cell.sent_bytes,
-        "trace": tuple(traced),
-        "under_way_seconds": statistics.median(traced) if traced else math.nan,
-        "under_way_steps": len(traced),
-    }
 
 
 def _exchanges(replays: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:

@@ -89,9 +89,3 @@ def as_pairs(family: pd.DataFrame) -> pd.DataFrame:
     """The comparisons of a family by the names that `answers` has for pairs."""
     medians = {"first_median": 1 / family["rate"], "second_median": 1 / family["other_rate"]}
     return family.rename(columns={name: each for each, name in _PAIR.items()}).assign(**medians)
-
-
-def open_pairs(family: pd.DataFrame, strategy: str) -> pd.DataFrame:
-    """Pairs of one strategy of a family that can't be told apart yet and that more rounds may decide."""
-    unknown = family[(family["verdict"] == "can't tell") & (family["most"] > family["n"])]
-    return unknown[(unknown["strategy"] == strategy) | (unknown["other"] == strategy)]

@@ -85,8 +85,15 @@ def read_results(folder: Path) -> Results:
     if not records and plan is None:
         nothing = f"{folder} holds no records: run a comparison first, or name the folder of one."
         raise UserError(next(iter(damaged.values()), nothing))
+    left_out, left_out_file = {}, folder / "left_out.csv"
+    if left_out_file.exists():
+        table = _read_table(left_out_file, ("strategy", "minutes"))
+        minutes = pd.to_numeric(table["minutes"], errors="coerce")
+        if minutes.isna().any():
+            raise UserError(f"{left_out_file} has minutes that aren't numbers: delete it or run the comparison again.")
+        left_out = dict(zip(table["strategy"].astype(str), minutes.astype(float), strict=True))
     return Results(
-        *(folder, records, plan, _read_left_out(folder / "left_out.csv"), read_ceilings(folder)),
+        *(folder, records, plan, left_out, read_ceilings(folder)),
         replays=read_presented(folder / REPLAYS, CollectivesRecord),
         origin=origin_of(folder, [*record_paths(folder), *record_paths(folder / REPLAYS)]),
         damaged=damaged,
@@ -108,16 +115,6 @@ def newest_comparison(folder: Path) -> Path:
     if not plans:
         raise UserError(f"{folder} holds no comparison: run one first, or name a folder of records with --results.")
     return plans[-1].parent
-
-
-def _read_left_out(path: Path) -> dict[str, float]:
-    if not path.exists():
-        return {}
-    table = _read_table(path, ("strategy", "minutes"))
-    minutes = pd.to_numeric(table["minutes"], errors="coerce")
-    if minutes.isna().any():
-        raise UserError(f"{path} has minutes that aren't numbers: delete it or run the comparison again.")
-    return dict(zip(table["strategy"].astype(str), minutes.astype(float), strict=True))
 
 
 def _read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:

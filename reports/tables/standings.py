@@ -24,7 +24,14 @@ def of_regime(material: Material, regime: str) -> pd.DataFrame:
     """
     cells = summaries.with_exchange(material.cells, regime)
     family = ranking.main_family(ranking.of_regime(material.ranking.comparisons, regime))
-    cells = _of_world(cells, family)
+    if len(family):
+        first = family.iloc[0]
+        cells = cells[(cells["workers"] == first["workers"]) & (cells["placement"] == first["placement"])]
+    else:
+        cells = summaries.over_fastest_links(cells)
+        fitting = cells if cells["oversubscribed"].all() else cells[~cells["oversubscribed"]]
+        most = fitting[fitting["workers"] == fitting["workers"].max()]
+        cells = most[most["hosts"] == most["hosts"].max()]
     pairs = ranking.as_pairs(family)
     leader = answers.in_front(pairs) if len(pairs) else ""
     beside = answers.beside(pairs, leader).rename(columns={"series": "strategy", "ratio": "relative"})
@@ -50,14 +57,3 @@ def of_regime(material: Material, regime: str) -> pd.DataFrame:
     rows["verdict"] = rows["verdict"].fillna((rows["reason"] != "").map({True: NOT_RANKED, False: UNDECIDED}))
     order = (rows["verdict"] == NOT_RANKED) * 2 + ~leads
     return rows.fillna({"certificate": ""}).loc[order.sort_values(kind="stable").index]
-
-
-def _of_world(cells: pd.DataFrame, family: pd.DataFrame) -> pd.DataFrame:
-    """The cells of the family's world, or else of the largest one that fits the machine, over its fastest link."""
-    if len(family):
-        first = family.iloc[0]
-        return cells[(cells["workers"] == first["workers"]) & (cells["placement"] == first["placement"])]
-    cells = summaries.over_fastest_links(cells)
-    fitting = cells if cells["oversubscribed"].all() else cells[~cells["oversubscribed"]]
-    most = fitting[fitting["workers"] == fitting["workers"].max()]
-    return most[most["hosts"] == most["hosts"].max()]

@@ -49,8 +49,7 @@ def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
     table = facts[facts.columns.difference(measured.columns)].join(measured).reset_index()
     table["samples_per_second"] = table["global_batch"] / table["seconds"]
     # Of one worker there is one placement: it is on one host.
-    names = [name_of(*each) for each in zip(table["bare_strategy"], table["options"], strict=True)]
-    base, own = one_worker(table, table["named_base"]), one_worker(table, pd.Series(names, dtype=object))
+    base, own = one_worker(table, table["named_base"]), one_worker(table, without_hosts(table))
     for prefix, one in (("base_", base), ("own_", own)):
         table[f"{prefix}samples_per_second"] = one["samples_per_second"]
         table[f"{prefix}n"] = one["n"].fillna(0).astype(int)

@@ -1,7 +1,6 @@
 """Whether every launch computed the same: in sentences, in curves, and in a table of deviations."""
 
 import math
-from collections.abc import Mapping
 from functools import partial
 
 import pandas as pd
@@ -112,7 +111,8 @@ def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
         return []
     names = ["strategy", "workers", "preset", "batch", "n", "workers' shares", "velocity"]
     names += ["decay", "residual", "of rounding", "loss", "verdict"]
-    rows, notes = [], {}
+    rows: list[list[str]] = []
+    notes: dict[str, int] = {}
     for row in summary.sort_values(["preset", "strategy", "workers", "global_batch", "seed"]).to_dict("records"):
         shares = [_count(row[name]) for name in ("least_share", "largest_share")]
         rows.append(
@@ -124,21 +124,13 @@ def _recipes(summary: pd.DataFrame) -> list[blocks.Block]:
                 blocks.tiny(row["residual"]),
                 blocks.DASH if math.isnan(row["rounding"]) else f"{row['rounding']:.2f}",
                 blocks.tiny(row["loss"]),
-                row["verdict"] + _mark(row["note"], notes),
+                row["verdict"] + (f" ({notes.setdefault(row['note'], len(notes) + 1)})" if row["note"] else ""),
             ]
         )
-    return [blocks.table(names, rows, _in_words(notes), left=(0, 2, 11), warned=DEVIATES)]
+    sentences = [f"({number}) {note.rstrip('.')}." for note, number in notes.items()]
+    return [blocks.table(names, rows, sentences, warned=DEVIATES)]
 
 
 def _count(value: float) -> str:
     """A coefficient to four decimals; a dash where it can't be told."""
     return blocks.DASH if math.isnan(value) else f"{round(value, 4) + 0.0:.4f}"
-
-
-def _mark(note: str, notes: dict[str, int]) -> str:
-    """The number of a note, which gets the next one where it's new; nothing without a note."""
-    return f" ({notes.setdefault(note, len(notes) + 1)})" if note else ""
-
-
-def _in_words(notes: Mapping[str, int]) -> list[str]:
-    return [f"({number}) {note.rstrip('.')}." for note, number in notes.items()]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pandas as pd
-from pandas.api.types import is_float_dtype, is_numeric_dtype
+from pandas.api.types import is_float_dtype
 
 from reports import blocks
 from reports.tables.columns import COLUMNS, ROWS
@@ -34,9 +34,8 @@ def _data(name: str, table: pd.DataFrame, regimes: Mapping[str, str]) -> blocks.
     meanings = {column: meaning for column, meaning in COLUMNS[name].items() if column not in _LONG}
     if "regime" in meanings:
         table = table.assign(regime=[regimes.get(regime, regime) for regime in table["regime"]])
-    left = tuple(index for index, column in enumerate(meanings) if not is_numeric_dtype(table[column]))
     rows = zip(*(_cells(table[column]) for column in meanings), strict=True)
-    return blocks.data(name, ROWS[name], meanings, [[*row] for row in rows], left)
+    return blocks.data(name, ROWS[name], meanings, [[*row] for row in rows])
 
 
 def _cells(column: pd.Series) -> list[str]:

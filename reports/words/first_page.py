@@ -13,7 +13,7 @@ from reports.charts import style
 from reports.tables import summaries
 from reports.tables.disturbances import disturbed_rounds
 from reports.tables.material import Material
-from reports.tables.ranking import as_pairs, main_family, open_pairs
+from reports.tables.ranking import as_pairs, main_family
 from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import certificate, endings, ranking, standings
 from reports.words.cautions import cautions
@@ -85,7 +85,10 @@ def _commands(material: Material, rows: pd.DataFrame | None) -> list[str]:
     pairs = comparisons[comparisons["regime"] == material.regimes[0]] if material.regimes else comparisons
     if len(pairs):
         family = main_family(pairs)
-        unknown = open_pairs(family, in_front(as_pairs(family))) if len(family) else family
+        # Pairs of the leader that can't be told apart yet, and that more rounds may decide.
+        unknown = family[(family["verdict"] == "can't tell") & (family["most"] > family["n"])]
+        leader = in_front(as_pairs(family)) if len(family) else ""
+        unknown = unknown[(unknown[["strategy", "other"]] == leader).any(axis=1)]
         again = "nox -s compare -- --repetitions"
         if family.empty:
             commands.append(f"{again} {FEWEST_LAUNCHES}: so many rounds can be tested.")
@@ -118,12 +121,8 @@ def _figure(material: Material, regime: str, shown: pd.DataFrame) -> blocks.Bloc
         f"Samples per second, {material.names[regime]}: medians, with their numbers at the right. A dotted line is N "
         f"times a base without distribution.{oversubscribed} {many}{only}"
     )
-    said = []
-    for workers, cells in shown.sort_values("samples_per_second").groupby("workers"):
-        slowest, fastest = cells.iloc[0], cells.iloc[-1]
-        ends = f"{fastest['strategy']} with {fastest['samples_per_second']:,.0f}"
-        if len(cells) > 1:
-            ends = f"from {slowest['strategy']} with {slowest['samples_per_second']:,.0f} to {ends}"
-        said.append(f"{blocks.workers(workers)}: {ends} samples per second")
-    alt = f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
+    alt = (
+        "A mark for the median of each strategy's samples per second, a panel for each number of workers. The table of "
+        "speeds has all numbers."
+    )
     return blocks.figure("headline", draw, caption, alt, stacks=True)

@@ -43,7 +43,7 @@ def section(material: Material) -> list[blocks.Block]:
     return [
         blocks.heading("The hosts", level=2),
         blocks.text(about),
-        blocks.table(columns, rows, [], left=(0, 2, 3, 4)),
+        blocks.table(columns, rows),
         *_allocations([*records.values()]),
     ]
 
@@ -68,16 +68,11 @@ def _allocations(records: Sequence[Record]) -> list[blocks.Block]:
         "that a job's end cut off was made anew in the next, and its earlier launches are compared with nothing."
     )
     columns = ["job", "partition", "nodes", "cores of each", "launches", "cores bound by"]
-    table = blocks.table(columns, rows, [], left=(0, 1, 2, 3, 5))
-    return [blocks.heading("The allocations", level=2), blocks.text(explanation), table]
-
-
-def _time(seconds: float) -> str:
-    """Such as `22.9 µs` or `1.20 ms`."""
-    if math.isnan(seconds):
-        return blocks.DASH
-    return f"{blocks.number(1e6 * seconds)} µs" if seconds < 1e-3 else f"{blocks.milliseconds(seconds)} ms"
+    return [blocks.heading("The allocations", level=2), blocks.text(explanation), blocks.table(columns, rows)]
 
 
 def _within(seconds: float) -> str:
-    return blocks.DASH if math.isnan(seconds) else f"\N{PLUS-MINUS SIGN}{_time(seconds)}"
+    """Such as `±22.9 µs` or `±1.20 ms`."""
+    if math.isnan(seconds):
+        return blocks.DASH
+    return f"±{blocks.number(1e6 * seconds)} µs" if seconds < 1e-3 else f"±{blocks.milliseconds(seconds)} ms"

@@ -54,7 +54,7 @@ def to_repeat(origin: Origin, records: Sequence[Header]) -> dict[str, str]:
 
 def table(told: Mapping[str, str]) -> blocks.Block:
     """The facts, a row each."""
-    return blocks.table(["", ""], [[name, fact] for name, fact in told.items()], [], left=(0, 1), wide={1: 1})
+    return blocks.table(["", ""], [[name, fact] for name, fact in told.items()], wide={1: 1})
 
 
 def section(material: Material) -> list[blocks.Block]:

@@ -159,7 +159,7 @@ def _table(family: pd.DataFrame, margin: float) -> Block:
     rows = [_row(row) for row in shown.to_dict("records")]
     columns = ["strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"]
     columns.append(f"rounds to {_PLUS_MINUS}{_percent(margin)}")
-    return blocks.table(columns, rows, notes, left=(0, 2, 8))
+    return blocks.table(columns, rows, notes)
 
 
 def _row(row: Mapping[str, object]) -> list[str]:

@@ -37,5 +37,5 @@ def section(material: Material) -> list[blocks.Block]:
         blocks.heading(f"Against commit {first.commit[:10]}"),
         blocks.text(" ".join(filter(None, summary))),
         blocks.text(explanation),
-        blocks.table([*columns, "n", "verdict"], lines, notes, (0, 2, 9), {9: 1}, warned="slower"),
+        blocks.table([*columns, "n", "verdict"], lines, notes, wide={9: 1}, warned="slower"),
     ]

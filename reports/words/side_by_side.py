@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from common.observations import numbers
 from common.records.training import Record
 from reports import blocks
 from reports.tables import summaries
@@ -33,7 +34,7 @@ def section(material: Material) -> list[blocks.Block]:
     differences = [[name, *own] for name, own in both.items() if own[0] != own[1]]
     if differences:
         columns = ["what differs", "here", "there"]
-        parts.append(blocks.table(columns, differences, [], left=(0, 1, 2), wide={1: 1, 2: 1}))
+        parts.append(blocks.table(columns, differences, wide={1: 1, 2: 1}))
     else:
         parts.append(blocks.text("The records tell of nothing else that differs."))
     for regime, name in material.shown.items():
@@ -73,12 +74,12 @@ def _medians(rows: pd.DataFrame) -> blocks.Block:
         for side in ("", "_there"):
             ends = (row[f"low_seconds{side}"], row[f"high_seconds{side}"])
             told += [str(row[f"n{side}"]), blocks.milliseconds(row[f"seconds{side}"])]
-            told += [blocks.interval(*ends, blocks.milliseconds), f"{row[f'samples_per_second{side}']:,.0f}"]
-        cells.append([*told, blocks.ratio(row["seconds"] / row["seconds_there"])])
+            told += [numbers.interval(*ends, blocks.milliseconds), f"{row[f'samples_per_second{side}']:,.0f}"]
+        cells.append([*told, numbers.ratio(row["seconds"] / row["seconds_there"])])
     notes = [
         "Milliseconds per step are medians over n launches, with their 95 % order-statistic intervals; the ratio, here "
         "over there, is that of the medians and has none.",
         *blocks.oversubscribed_note(oversubscribed),
         *blocks.few_note([*rows["n"], *rows["n_there"]], "launches"),
     ]
-    return blocks.table([*columns, "ratio of ms"], cells, notes, left=(0,))
+    return blocks.table([*columns, "ratio of ms"], cells, notes)

@@ -38,14 +38,14 @@ def curves(material: Material) -> list[blocks.Block]:
         points = points[points["strategy"].isin(shown["strategy"])]
         whose = " of a strategy on as many hosts" if shown["placement"].any() else ""
         caption = (
-            f"Throughput, a panel for each strategy, {regime}. Every mark is one launch, hollow with more threads than "
-            f"cores; lines join the medians{whose}. n = {blocks.span(shown['n'])} launches each.{only}"
+            f"Throughput, a panel for each strategy, {regime}. Every faint mark is one launch; lines join the medians"
+            f"{whose}, hollow with more threads than cores. n = {blocks.span(shown['n'])} launches each.{only}"
         )
         alt = (
             "A panel for each strategy with its samples per second over the number of workers, the others' in grey. "
             "The table of speeds has all numbers."
         )
-        draw = partial(speed_charts.curves, shown, points, style.styles(material.colors))
+        draw = partial(speed_charts.by_workers, shown, points, style.styles(material.colors))
         parts.append(blocks.figure("curves", draw, caption, alt, stacks=True))
     return parts
 
@@ -65,9 +65,9 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> blocks.Block:
         [
             *[row["strategy"], blocks.world(row["workers"], row["oversubscribed"]), str(row["n"])],
             blocks.milliseconds(row["seconds"]),
-            blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
+            numbers.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds),
             f"{row['samples_per_second']:,.0f}",
-            *[blocks.ratio(row["speed_up"]), numbers.percent(row["efficiency"]), blocks.ratio(row["own_speed_up"])],
+            *[numbers.ratio(row["speed_up"]), numbers.percent(row["efficiency"]), numbers.ratio(row["own_speed_up"])],
             *[blocks.number(row["first_step_seconds"]), ""],
         ]
         for row in cells.to_dict("records")
@@ -96,7 +96,7 @@ def _speed_table(cells: pd.DataFrame, endings: pd.DataFrame) -> blocks.Block:
             "whose end the workers run dry."
         )
     notes += [*blocks.oversubscribed_note(cells["oversubscribed"]), *blocks.few_note(cells["n"], "launches")]
-    return blocks.table(columns[: len(rows[0])], rows, notes, left=(0, 10))
+    return blocks.table(columns[: len(rows[0])], rows, notes)
 
 
 def batch_in_words(cells: pd.DataFrame) -> str:

@@ -36,7 +36,7 @@ def table(rows: pd.DataFrame) -> Block:
         notes.append(f"Not ranked {reason}: {blocks.some([*own['strategy']], 4)}.")
     if len(rows) > MOST_ROWS:
         notes.append(f"The fastest {MOST_ROWS} of {len(rows)}; \u201cSpeed\u201d has all.")
-    return blocks.table(COLUMNS, _lines(rows[:MOST_ROWS]), notes, left=(0, 5, 6, 7), warned=DEVIATES)
+    return blocks.table(COLUMNS, _lines(rows[:MOST_ROWS]), notes, warned=DEVIATES)
 
 
 def _lines(rows: pd.DataFrame) -> list[list[str]]:
@@ -45,8 +45,8 @@ def _lines(rows: pd.DataFrame) -> list[list[str]]:
             row.strategy,
             f"{row.samples_per_second:,.0f}",
             f"{row.relative:.2f}",
-            blocks.interval(row.low, row.high),
-            blocks.ratio(row.speed_up),
+            numbers.interval(row.low, row.high),
+            numbers.ratio(row.speed_up),
             limit_in_words(row.part, row.share, row.is_limit),
             row.certificate or DASH,
             row.verdict,
@@ -70,7 +70,7 @@ def headline(rows: pd.DataFrame) -> str:
     place = f"with {blocks.workers(first['workers'])}"
     gain, pays = "", True
     if first["workers"] > 1 and not math.isnan(first["speed_up"]):
-        gain = f", {blocks.ratio(first['speed_up'])} times as fast as one worker of {first['base']} by the medians"
+        gain = f", {numbers.ratio(first['speed_up'])} times as fast as one worker of {first['base']} by the medians"
         pays = first["speed_up"] > 1
     name = first["strategy"]
     if first["verdict"] not in (FASTEST, UNDECIDED) or rows["low"].isna().all():
@@ -94,7 +94,7 @@ def others(by_regime: Mapping[str, pd.DataFrame]) -> list[Block]:
             str(fastest["workers"]),
             fastest["strategy"],
             f"{fastest['samples_per_second']:,.0f}",
-            blocks.ratio(fastest["speed_up"]),
+            numbers.ratio(fastest["speed_up"]),
             fastest["certificate"] or DASH,
             fastest["verdict"],
         ]
@@ -102,7 +102,7 @@ def others(by_regime: Mapping[str, pd.DataFrame]) -> list[Block]:
     ]
     unshown = len(rows) - _MOST_OTHERS
     more = [f"{unshown} more configurations are in \u201cTables\u201d."] if unshown > 0 else []
-    return [blocks.table(columns, rows[:_MOST_OTHERS], more, left=(0, 2, 5, 6), warned=DEVIATES)] if rows else []
+    return [blocks.table(columns, rows[:_MOST_OTHERS], more, warned=DEVIATES)] if rows else []
 
 
 def in_text(rows: pd.DataFrame, encoding: str = "utf-8") -> str:

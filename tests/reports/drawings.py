@@ -1,14 +1,9 @@
 """What figures are drawn with in tests, and what stands on them, read from their SVG."""
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 
-from common.records.training import Record
 from reports.blocks import Block, Draw
 from reports.charts import style
-from reports.tables.bandwidths import table as bandwidths_table
-from reports.words import bandwidths
-from tests.reports.materials import material_of
 from tests.reports.records import AMBER
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,10 +27,3 @@ def drawings_of(blocks: list[Block]) -> dict[str, Draw]:
 def height_of(svg: str) -> float:
     """In points."""
     return float(ElementTree.fromstring(svg).get("height").removesuffix("pt"))
-
-
-def drawing_of_sweep(*records: Record) -> Callable[[], bytes]:
-    """The function that draws the sweep of records over virtual hosts, and of their base."""
-    material = material_of(*records)
-    found = bandwidths_table(material.configurations, material.launches, material.results.records)
-    return bandwidths.drawing(found, material.launches, looks_of([*{*found["own"], *found["base"].dropna()}]))

@@ -14,13 +14,20 @@ def test_times_are_written_in_milliseconds_with_a_dash_for_none():
 
 
 def test_an_interval_has_both_its_ends_or_a_dash():
-    assert blocks.interval(0.00192, 0.00208, blocks.milliseconds) == "1.92 to 2.08"
-    assert blocks.interval(math.nan, math.nan) == blocks.DASH
+    assert numbers.interval(0.00192, 0.00208, blocks.milliseconds) == "1.92 to 2.08"
+    assert numbers.interval(math.nan, math.nan) == blocks.DASH
 
 
 @pytest.mark.parametrize(("change", "digits", "written"), [(0.25, 0, "+25 %"), (-0.0312, 1, "\N{MINUS SIGN}3.1 %")])
 def test_a_change_has_its_sign(change, digits, written):
     assert numbers.signed_percent(change, digits) == written
+
+
+def test_the_first_column_and_those_with_words_are_set_flush_left():
+    rows = [["1", "> faster", "1.00 to 2.00", "95 %"], ["2", "\N{EN DASH}", "(1.5)", "yes"]]
+    assert blocks.table([*"abcd"], rows)["align"] == ["left", "left", "right", "left"]
+    assert blocks.table([*"ab"], [["1", "2"]], wide={1: 1})["align"] == ["left", "left"]
+    assert blocks.table([*"ab"], [["1", "2"]])["align"] == ["left", "right"]
 
 
 def test_the_beginning_of_a_sentence_keeps_its_other_capitals():

@@ -4,10 +4,8 @@ import dataclasses
 import hashlib
 import json
 
-import pandas as pd
 import pytest
 
-from common.contract.task import PRESETS
 from common.declarations.strategy import CONVENIENCE_OF
 from reports import document
 from reports.blocks import DASH, Block, Drawings
@@ -16,11 +14,10 @@ from reports.render import pdf
 from reports.render.shell import draw_all
 from reports.tables.material import Material
 from reports.tables.results import Results, read_results
-from reports.words import certificate, data, first_page, machine, ranking, speed
-from tests.reports.drawings import drawings_of
+from reports.words import certificate, machine, speed
 from tests.reports.materials import material_of
 from tests.reports.pieces import headings, table_under
-from tests.reports.records import certified, make_record, mistaken, named, unfinished, varied, write_all, write_weights
+from tests.reports.records import certified, make_record, mistaken, named, unfinished, write_all
 
 
 def said(content: dict | list[Block]) -> str:
@@ -74,91 +71,12 @@ def content(composed) -> dict:
     return composed[0]
 
 
-def test_the_summary_table_holds_the_numbers_worked_out_by_hand(content):
-    rows = summary_rows(content["blocks"])
-    # 128 rows in 2.2 ms are 58,182 samples/s; amber_single's 64 in 2 ms are 32,000.
-    assert rows["amber_ring", "2"][2:9] == ["1", "2.20", DASH, "58,182", "1.82", "91 %", "2.00"]
-    assert "over amber_single: 32,000 samples/s (n = 1)" in " ".join(summary_table(content["blocks"])["notes"])
-
-
-def test_an_unsupported_cell_stands_in_the_summary_and_its_reason_in_the_text(content):
-    rows = summary_rows(content["blocks"])
-    assert rows["cobalt_central", "2"][2] == "0"
-    assert rows["cobalt_central", "2"][-1] == "1 unsupported"
-    assert "It has *no* #GPU." in said(content)
-    assert "6 ok, 1 unsupported, 0 failed, 0 not run" in said(content)
-
-
-def test_more_threads_than_cores_are_marked_in_table_and_text(content):
-    assert ("amber_ring", "4†") in summary_rows(content["blocks"])
-    assert "4†" in {text for each in summary_table(content["blocks"])["rows"] for text in each}
-    assert any(note.startswith("† more threads than cores") for note in summary_table(content["blocks"])["notes"])
-
-
-def test_fewer_than_six_rounds_are_said_to_rank_nothing(content):
-    assert "too few rounds to rank anything: n = 1 round, and 6 are needed" in said(content)
-    assert "was the fastest" not in said(content)
-
-
 def test_broken_maths_is_flagged_in_the_document():
     broken = mistaken(make_record("amber_broken"))
     text = said(told(material_of(make_record(), broken), certificate.section))
     assert "Not the same maths: amber_broken at 1 (digits)" in text
     assert '"deviates (1)"' in text
     assert "(1) Summed, not averaged. Divide." in text
-
-
-def test_a_strategy_that_deviates_is_not_ranked_however_fast_it_is(tmp_path):
-    broken = [mistaken(make_record("amber_broken", milliseconds=(1.0 + index / 100,) * 4)) for index in range(6)]
-    others = [
-        make_record(name, milliseconds=(milliseconds + index / 100,) * 4)
-        for name, milliseconds in (("amber_ring", 2.0), ("cobalt_replicas", 3.0))
-        for index in range(6)
-    ]
-    records = named(*certified(tmp_path, *broken, *others))
-    text = said(told(Material(Results(tmp_path, records, None)), first_page.section, ranking.section))
-    assert "the fastest of 2 at 95 % confidence" in text
-    assert "Not ranked, digits weak: amber_broken at 1, for not following the oracle." in text
-
-
-def test_strategies_that_the_time_did_not_suffice_for_are_named_once_with_the_minutes_that_would_do(results, content):
-    few = dataclasses.replace(results, left_out={"amber_ring": 11.2, "cobalt_replicas": 14.0})
-    text = said(first_page.section(Material(few)))
-    assert (
-        "The time didn't suffice for amber_ring (--minutes 12 would do) and cobalt_replicas (--minutes 14 would do)."
-    ) in text
-    assert "The time didn't suffice" not in said(content)
-
-
-def test_pairs_are_tested_by_the_rounds_and_the_margin_of_the_plan(tmp_path):
-    rings = [make_record("amber_ring", 2, (2.0 + index,) * 4) for index in range(6)]
-    libraries = [make_record("amber_library", 2, (2.2 + 1.1 * index,) * 4) for index in range(6)]
-    records = named(*certified(tmp_path, *rings, *libraries))
-    plan = pd.DataFrame({"launch": [*records], "repetition": [*range(1, 7)] * 2, "margin": 0.12, "order_seed": 1})
-    about = {"strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak", "workers": 2}
-    plan = plan.assign(**about, exchange=True, purpose="throughput")
-    material = Material(Results(tmp_path, records, plan))
-    blocks = ranking.section(material)
-    assert "pairs within rounds" in blocks[0]["text"]
-    assert "less than 12 %, the margin" in blocks[1]["text"]
-    [table] = [block for block in blocks if "rounds to ±12 %" in block.get("columns", [])]
-    assert table["rows"][0][5:9] == ["1.100", "1.100 to 1.100", "< 0.001", "= alike"]
-    assert "Today this machine can show differences from" in said(first_page.section(material))
-    assert drawings_of(blocks)["residuals"]().startswith(b"<?xml")
-    shifted = plan.assign(repetition=[*range(1, 7), *range(6, 12)])
-    few = ranking.section(Material(Results(tmp_path, records, shifted)))
-    assert "too few rounds to rank anything: n = 1 round" in said(few)
-
-
-def test_weak_and_strong_scaling_have_sections_and_figures_of_their_own():
-    weak = [make_record("amber_ring", workers) for workers in (1, 2)]
-    task = dataclasses.replace(weak[0].task, scaling="strong")
-    strong = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
-    blocks = speed.curves(material_of(*weak, *strong))
-    assert {"Digits weak", "Digits strong"} <= set(headings(blocks))
-    assert len(curves_in(blocks)) == 2
-    for kind in ("weak", "strong"):
-        assert f"digits {kind}. Every mark is one launch" in said(blocks)
 
 
 def test_a_batch_that_was_tried_with_one_number_of_workers_has_tables_and_no_curve():
@@ -199,23 +117,6 @@ def test_every_figure_that_the_text_shows_exists(composed):
     assert len({block["file"] for block in figures}) == len(figures)
 
 
-def test_an_asynchronous_launch_is_shown_by_how_well_it_trained(tmp_path):
-    write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
-    task = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
-    facts = {"examples_per_step": 64, "staleness": [0, 2, 9]}
-    record = make_record("cobalt_servers", 2, task=task, checkpoint="w.safetensors", **facts)
-    material = Material(Results(tmp_path, named(record), None))
-    blocks = told(material, certificate.section, speed.tables, data.section)
-    [row] = rows_of(blocks, "asynchronous")
-    about = [row[name] for name in ("strategy", "workers", "preset", "batch", "seed", "updates")]
-    assert about == ["cobalt_servers", "2", "digits", "64", "3", "60"]
-    assert row["loss"] == row["oracle_loss"]
-    assert (row["staleness"], row["largest_staleness"]) == ("2", "9")
-    assert "nothing here says that it is wrong" in said(blocks)
-    assert "a step is one worker's update, of 64 rows" in said(blocks)
-    assert "1 more is asynchronous with several workers" in said(blocks)
-
-
 def test_without_asynchronous_launches_nothing_is_said_of_them(content):
     assert not {"asynchronous", "factors"} & {block.get("name") for block in content["blocks"]}
 
@@ -223,15 +124,6 @@ def test_without_asynchronous_launches_nothing_is_said_of_them(content):
 def test_what_was_not_measured_has_no_words(content):
     assert not {"Hosts", "The exchange replayed alone"} & {*headings(content["blocks"])}
     assert "ceilings" not in said(content)
-
-
-def test_a_label_has_rows_of_its_own_everywhere():
-    records = [make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True)]
-    content, _ = document.compose(material_of(*records))
-    assert {name for name, _ in summary_rows(content["blocks"])} == {"cobalt_replicas", "cobalt_replicas, compiled"}
-    tables = [block for block in content["blocks"] if block["kind"] == "table" and block["columns"][0] == "strategy"]
-    with_label = [table for table in tables if any(row[0] == "cobalt_replicas, compiled" for row in table["rows"])]
-    assert with_label == tables
 
 
 @pytest.fixture(scope="module")
@@ -291,23 +183,6 @@ def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one()
         "Speed-up and efficiency of amber_ring and amber_single are over amber_single: 32,000 samples/s (n = 1).",
         "Speed-up and efficiency of mine and mine_alone are over mine_alone: 32,000 samples/s (n = 1).",
     ]
-
-
-def test_the_story_comes_before_the_certificate_and_the_tables_come_last(content):
-    assert headings(content["blocks"], level=1) == [
-        *["Finding", "Curves", "Where the time goes", "The same maths", "Tables"],
-        "How this was measured",
-    ]
-    kinds = [block["kind"] for block in content["blocks"]]
-    assert kinds.index("answers") + 1 == kinds.index("contents") < kinds.index("heading", 1)
-    story = kinds[: [block.get("text") for block in content["blocks"]].index("Tables")]
-    # That of the ranking on the first page, and that of what updates were made of.
-    assert story.count("table") == 2
-    assert story.index("table") < story.index("contents")
-
-
-def test_every_figure_says_what_it_shows_to_who_cannot_see_it(content):
-    assert all(len(block["alt"]) > 40 for block in content["blocks"] if block["kind"] == "figure")
 
 
 def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_path):

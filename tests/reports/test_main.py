@@ -102,39 +102,6 @@ def test_without_a_measurement_there_is_no_figure_to_write(tmp_path, refused):
     assert "no figure to draw: leave --headline out" in line
 
 
-def test_a_damaged_record_is_named_and_nothing_is_written(tmp_path, refused):
-    (tmp_path / "damaged.json").write_text("{")
-    assert "damaged.json" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
-    assert [path.name for path in tmp_path.iterdir()] == ["damaged.json"]
-
-
-@pytest.mark.parametrize(
-    "content", ["[]", "{}", *(f'{{"schema_version": {each}, "strategy": "x"}}' for each in (2, 3))]
-)
-def test_a_record_that_is_none_is_refused_and_nothing_is_written(tmp_path, refused, content):
-    (tmp_path / "damaged.json").write_text(content)
-    assert "damaged.json" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
-    assert not (tmp_path / "report.pdf").exists()
-
-
-@pytest.mark.parametrize("version", [1, 5])
-def test_records_of_another_schema_are_refused_with_what_to_do(tmp_path, refused, version):
-    write_all(tmp_path, named(make_record(schema_version=version)))
-    assert refused("--results", tmp_path, "--out", tmp_path / "report.pdf") == (
-        f"lockstep: {tmp_path / 'amber_ring-1w-00.json'} is of schema version {version}, this program reads 4: "
-        "delete it and run its launch again."
-    )
-    assert not (tmp_path / "report.pdf").exists()
-
-
-def test_a_record_whose_task_is_damaged_is_refused(tmp_path, refused):
-    write_all(tmp_path, named(make_record()))
-    [path] = tmp_path.glob("*.json")
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps(values | {"task": values["task"] | {"dimensions": None}}))
-    assert "damaged" in refused("--results", tmp_path, "--out", tmp_path / "report.pdf")
-
-
 def test_a_missing_and_an_empty_folder_are_refused(tmp_path, refused):
     assert "none isn't a folder" in refused("--results", tmp_path / "none", "--out", tmp_path / "a.pdf")
     assert "holds no records" in refused("--results", tmp_path, "--out", tmp_path / "a.pdf")

@@ -12,13 +12,14 @@ import pytest
 
 from common.observations import numbers
 from reports import blocks
-from reports.charts import deviation, speed, steps, style, sweep
+from reports.charts import deviation, speed, steps, style
+from reports.charts.curves import Line, Plot, curves
 from reports.tables import certificate, summaries
 from reports.tables.results import Results
 from tests.reports.charts.read_marks import Expected, missing, read
-from tests.reports.drawings import drawing_of_sweep, looks_of
+from tests.reports.drawings import looks_of
 from tests.reports.materials import material_of
-from tests.reports.records import SMOOTH, make_record, named, over_hosts, varied
+from tests.reports.records import SMOOTH, make_record, named, varied
 
 Rows = dict[str, pd.DataFrame]
 """What a figure is drawn from, by names of its own."""
@@ -64,9 +65,9 @@ def tip_of_median(cell: Mapping[str, object]) -> dict[str, str]:
         "samples/s, median": f"{cell['samples_per_second']:,.0f}",
         "95 % interval": f"{low:,.0f} to {high:,.0f}",
         "ms per step": blocks.milliseconds(cell["seconds"]),
-        "speed-up": blocks.ratio(cell["speed_up"]),
+        "speed-up": numbers.ratio(cell["speed_up"]),
         "efficiency": numbers.percent(cell["efficiency"]),
-        "over own 1": blocks.ratio(cell["own_speed_up"]),
+        "over own 1": numbers.ratio(cell["own_speed_up"]),
         "launches (n)": str(cell["n"]),
     }
 
@@ -91,16 +92,6 @@ def rates(rows: Rows) -> list[Expected]:
     return marks
 
 
-def small_panels(rows: Rows) -> list[Expected]:
-    marks = []
-    for row, tip in [(cell, tip_of_median(cell)) for cell in rows["cells"].to_dict("records")] + [
-        (launch, tip_of_launch(launch)) for launch in rows["launches"].to_dict("records")
-    ]:
-        point = (row["workers"], row["samples_per_second"])
-        marks.append(Expected(row["strategy"], row["strategy"], tip, [point]))
-    return marks
-
-
 def of_losses(width: float) -> Figure:
     losses = [loss * (1 + 1e-7 * (step + 1)) for step, loss in enumerate(make_record(task=SMOOTH).losses)]
     records = named(make_record("amber_ring", task=SMOOTH, losses=losses, shard_losses=[losses]))
@@ -122,26 +113,6 @@ def of_losses(width: float) -> Figure:
 
     draw = lambda _: deviation.losses(comparisons, looks_of(["amber_ring"]), width)  # noqa: E731
     return Figure({"steps": rows}, draw, expected, [("steps", "deviation")])
-
-
-def of_residuals() -> Figure:
-    pairs = [("one", [0.0, 0.1, 0.3]), ("two", [0.3, 0.0, 0.05])]
-    table = pd.DataFrame(
-        [{"strategy": name, "other": "base", "rounds": [1, 2, 4], "logs": logs} for name, logs in pairs]
-    )
-    percents = {name: 100 * np.expm1(np.array(logs) - np.mean(logs)) for name, logs in pairs}
-    points = pd.DataFrame([{"pair": name, "percent": each} for name, own in percents.items() for each in own])
-
-    def expected(rows: Rows) -> list[Expected]:
-        marks = []
-        for place, row in enumerate(rows["points"].to_dict("records")):
-            key, counted = f"{row['pair']} over base", [1, 2, 4][place % 3]
-            tip = {"round": str(counted), "off its mean": numbers.signed_percent(row["percent"] / 100, digits=2)}
-            marks.append(Expected("ratio", key, tip, [(counted, row["percent"] / 100)], near=(0.02, 1e-4)))
-        return marks
-
-    draw = lambda _: deviation.residuals(table)  # noqa: E731
-    return Figure({"points": points}, draw, expected, [("points", "percent")])
 
 
 def of_parts() -> Figure:
@@ -177,74 +148,66 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
         start, end = (right, right + length) if length > 0 else (left + length, left)
         left, right = min(left, start), max(right, end)
         low, high = intervals.get(part, (math.nan, math.nan))
-        interval = blocks.DASH if math.isnan(low) else f"{blocks.interval(low, high, blocks.milliseconds)} ms"
+        interval = blocks.DASH if math.isnan(low) else f"{numbers.interval(low, high, blocks.milliseconds)} ms"
         tip = {"per step": f"{blocks.milliseconds(seconds[part])} ms", "95 % interval": interval, "part": part}
         tip = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in tip.items()}
         marks.append(Expected(panel, key or part, tip, [(start, None), (end, None)], near=(1e-3, 1e-3)))
     return marks
 
 
-@cache
-def sweep_of_two_worlds() -> partial:
-    records = [over_hosts("amber_single", 1, 1, (4.0,) * 3)]
-    for hosts in (2, 4):
-        for place, megabits in enumerate((10.0, 100.0, 1000.0), start=1):
-            times = [(20 / place + hosts + number / 5,) * 3 for number in range(6)]
-            records += [over_hosts(workers=hosts, hosts=hosts, milliseconds=time, megabits=megabits) for time in times]
-    return drawing_of_sweep(*records)
+def of_curves(width: float) -> Figure:
+    """Two measures of two series in two panels each, with a level line in each panel."""
+    panels = [(measure, panel) for measure in ("time, ms", "rate") for panel in ("2 hosts", "4 hosts")]
+    places = [(*panel, name, x) for panel in panels for name in ("amber_ring", "amber_single") for x in (10.0, 100.0)]
+    marks = pd.DataFrame(places, columns=["measure", "panel", "series", "x"])
+    marks["value"] = [3.0 + 1.7 * place for place in range(len(marks))]
+    medians = marks.assign(low=0.9 * marks["value"], high=1.2 * marks["value"], n=6, oversubscribed=marks["x"] > 10)
+    levels = pd.DataFrame(panels, columns=["measure", "panel"]).assign(value=[7.0, 8.0, 9.0, 10.0])
+    rows = {"medians": medians, "launches": marks.assign(value=1.1 * marks["value"], launch="one"), "levels": levels}
+    rows = {kind: own.assign(tip=[{kind: str(place)} for place in own.index]) for kind, own in rows.items()}
+    looks = looks_of(["amber_ring", "amber_single"])
 
-
-def of_sweep(width: float) -> Figure:
-    cells, points, looks = sweep_of_two_worlds().args
+    def draw(rows: Rows) -> bytes:
+        lines = [
+            Line(measure=row.measure, panel=row.panel, x=[10, 100], values=[row.value] * 2, key="base", tips=[row.tip])
+            for row in rows["levels"].itertuples()
+        ]
+        ticks = {10.0: "10", 100.0: "100"}
+        return curves(Plot(launches=rows["launches"], medians=rows["medians"], lines=lines, ticks=ticks), looks, width)
 
     def expected(rows: Rows) -> list[Expected]:
-        marks = []
-        aside = math.exp(0.5 * looks["amber_ring"].shift)
-        for row in rows["cells"].to_dict("records") + rows["launches"].to_dict("records"):
-            x = row["bandwidth_bits_per_second"] / 1e6 * aside
-            values = {"ms per step": 1000 * row["seconds"], "samples per second": row["samples_per_second"]}
-            tip = {"ms per step": blocks.milliseconds(row["seconds"]), "samples/s": f"{row['samples_per_second']:,.0f}"}
-            if "launch" in row:
-                tip["launch (n = 1)"] = row["launch"]
-            else:
-                interval = blocks.interval(row["low_seconds"], row["high_seconds"], blocks.milliseconds)
-                tip |= {"95 % interval": f"{interval} ms", "times one host's": blocks.ratio(row["ratio"])}
-                low, high, batch = row["low_seconds"], row["high_seconds"], row["global_batch"]
-                ends = {"ms per step": (1000 * low, 1000 * high), "samples per second": (batch / high, batch / low)}
-                marks += [
-                    Expected(f"{row['hosts']} hosts: {title}", "amber_ring", tip, [(x, end) for end in own])
-                    for title, own in ends.items()
-                ]
-                levels = zip(values, (1000 * row["base_seconds"], row["base_samples_per_second"]), strict=True)
-                base = {"ms per step": blocks.milliseconds(row["base_seconds"])}
-                marks += [
-                    Expected(f"{row['hosts']} hosts: {title}", "amber_single", base, [(None, level)])
-                    for title, level in levels
-                ]
-            marks += [
-                Expected(f"{row['hosts']} hosts: {title}", "amber_ring", tip, [(x, value)])
-                for title, value in values.items()
-            ]
-        return marks
+        drawn = []
+        for row in pd.concat([rows["medians"], rows["launches"]]).to_dict("records"):
+            panel, x = f"{row['panel']}: {row['measure']}", row["x"] * 2 ** looks[row["series"]].shift
+            drawn.append(Expected(panel, row["series"], row["tip"], [(x, row["value"])]))
+            if "medians" in row["tip"]:
+                drawn.append(Expected(panel, row["series"], row["tip"], [(x, row["low"]), (x, row["high"])]))
+        for row in rows["levels"].itertuples():
+            ends = [(x, row.value) for x in (10, 100)]
+            drawn.append(Expected(f"{row.panel}: {row.measure}", "base", row.tip, ends))
+        return drawn
 
-    columns = ["seconds", "samples_per_second", "low_seconds", "high_seconds", "base_seconds"]
-    changes = [("cells", column) for column in columns] + [("launches", "seconds"), ("launches", "samples_per_second")]
-    drawn = lambda rows: sweep.sweep(rows["cells"], rows["launches"], looks, width)  # noqa: E731
-    return Figure({"cells": cells, "launches": points}, drawn, expected, changes)
+    changes = [
+        ("medians", "value"),
+        ("medians", "low"),
+        ("medians", "high"),
+        ("launches", "value"),
+        ("levels", "value"),
+    ]
+    return Figure(rows, draw, expected, changes)
 
 
 FIGURES = {
     "headline": partial(of_speed, speed.headline, rates, ["samples_per_second", "low_seconds", "high_seconds"]),
-    "curves": partial(of_speed, speed.curves, small_panels, ["samples_per_second", "seconds"]),
     "losses": of_losses,
-    "sweep": of_sweep,
+    "curves": of_curves,
 }
 """Those that stack, by their width."""
 
 CASES = {
     f"{name}-{width:g}": partial(of, width) for name, of in FIGURES.items() for width in (style.WIDTH, style.NARROW)
 }
-CASES |= {"residuals": of_residuals, "scaling": of_parts}
+CASES["scaling"] = of_parts
 
 
 @pytest.fixture(scope="module", params=CASES)

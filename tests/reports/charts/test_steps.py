@@ -81,10 +81,3 @@ def test_the_figure_of_the_parts_grows_with_its_bars_up_to_a_page(monkeypatch):
 
 def test_a_bar_that_is_far_longer_than_the_others_is_cut_and_says_so():
     assert [word for word in words(uneven()) if word.startswith("8")][-2:] == ["8.00 ms", "80.0 ms »"]
-
-
-def test_a_part_below_zero_stands_left_of_zero():
-    # The strategy computes 1.5 ms faster than its base.
-    records = [make_record("amber_single", 1, (3.0,) * 3), make_record("amber_ring", 2, (2.5,) * 3)]
-    svg = steps.scaling(parts(*records, varied("amber_ring", 2, (1.5,) * 3, exchange=False))).decode()
-    assert "\N{MINUS SIGN}1" in " ".join(words(svg))

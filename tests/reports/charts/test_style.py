@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 
-import pandas as pd
 import pytest
 from matplotlib.colors import rgb_to_hsv, to_rgb
 
@@ -61,25 +60,3 @@ def test_a_long_name_is_broken_between_its_options_only():
 def test_every_part_that_a_step_can_have_has_a_look_of_its_own():
     assert [*style.PARTS] == ["ideal", *PARTS]
     assert len(set(style.PARTS.values())) == len(style.PARTS)
-
-
-def step(**milliseconds: float) -> pd.DataFrame:
-    """Rows of `decomposition.parts` on a step whose ideal is 2 ms."""
-    seconds = [value / 1000 for value in milliseconds.values()]
-    return pd.DataFrame({"part": [*milliseconds], "seconds": seconds, "ideal_seconds": 0.002})
-
-
-def test_parts_stand_one_after_another_on_the_side_of_zero_where_they_belong():
-    spans, end = style.stacked(step(exchange=1.0, computing=-0.5, rows=0.25))
-    assert end == pytest.approx(3.25)
-    assert [*spans] == ["ideal", "computing", "rows", "exchange"]
-    assert spans["ideal"] == pytest.approx((0.0, 2.0))
-    assert spans["computing"] == pytest.approx((-0.5, 0.0))
-    assert spans["rows"] == pytest.approx((2.0, 2.25))
-    assert spans["exchange"] == pytest.approx((2.25, 3.25))
-
-
-def test_a_part_that_was_not_measured_stands_nowhere():
-    spans, end = style.stacked(step(exchange=float("nan")))
-    assert [*spans] == ["ideal"]
-    assert end == pytest.approx(2.0)

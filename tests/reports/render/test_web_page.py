@@ -149,7 +149,7 @@ def test_every_kind_of_block_has_its_html():
         blocks.caution("What", "why", "what to do", ["here"]),
         blocks.answers([("Which to take", ["This one."])]),
         blocks.new_page(),
-        blocks.table(["name", "n"], [["a", "1"], ["b", "deviates"]], ["A note."], left=(0,), warned="deviates"),
+        blocks.table(["name", "n"], [["a", "1"], ["b", "deviates"]], ["A note."], warned="deviates"),
     )
     assert Reader(page).open == []
     assert '<h2 id="0-chapter">Chapter</h2>' in page
@@ -158,8 +158,8 @@ def test_every_kind_of_block_has_its_html():
     assert "<li>one</li>" in page
     assert "<dt>Which to take</dt>" in page
     assert "<em>Likely cause:</em> why. <em>Remedy:</em> what to do." in page
-    assert '<td class="warned">deviates</td>' in page
-    assert '<th scope="col"><button type="button">n</button></th>' in page
+    assert '<td class="left short warned">deviates</td>' in page
+    assert '<th scope="col" class="left short"><button type="button">n</button></th>' in page
     assert "<p>A note.</p>" in page
 
 
@@ -179,21 +179,21 @@ def test_the_words_of_a_figure_are_never_markup():
 
 
 def test_a_folded_table_tells_its_rows_and_what_its_columns_are():
-    page = page_of(blocks.data("cells", "One row & no more.", {"n": 'of "what"'}, [["1"]], left=()))
+    page = page_of(blocks.data("cells", "One row & no more.", {"n": 'of "what"'}, [["1"]]))
     assert Reader(page).open == []
     assert "<summary>cells (1 row)</summary>\n<p>One row &amp; no more.</p>" in page
     assert '<input type="search" placeholder="Search" aria-label="Search cells">' in page
-    assert '<th scope="col" title="of &quot;what&quot;"><button type="button">n</button></th>' in page
+    assert ' title="of &quot;what&quot;"><button type="button">n</button></th>' in page
 
 
 def test_a_table_without_a_header_has_nothing_to_sort_by():
-    page = page_of(blocks.table(["", ""], [["processor", "some CPU"]], [], left=(0, 1), wide={1: 1}))
+    page = page_of(blocks.table(["", ""], [["processor", "some CPU"]], wide={1: 1}))
     assert "<thead>" not in page
     assert '<td class="left wide">some CPU</td>' in page
 
 
 def test_a_cell_with_a_color_has_it_as_its_ground_and_its_color_is_never_markup():
-    table = blocks.table(["a", "b"], [["one", "two"]], [], left=(0, 1), tints={(0, 1): '#123456"><b>'})
+    table = blocks.table(["a", "b"], [["one", "two"]], tints={(0, 1): '#123456"><b>'})
     page = page_of(table)
     assert page.count("color-mix(in srgb, #123456&quot;&gt;&lt;b&gt; 28%, transparent)") == 1
     assert "<b>" not in page

@@ -1,6 +1,5 @@
 """What a step takes beyond the ideal one, against parts worked out by hand."""
 
-import math
 from pathlib import Path
 
 import pandas as pd
@@ -41,11 +40,6 @@ def test_the_parts_are_those_worked_out_by_hand():
 def test_under_strong_scaling_the_ideal_is_an_nth_of_the_bases_step():
     found = table(base(4.0, strong=True), launch(3.5, strong=True), alone(2.5, strong=True))
     assert found["ideal_seconds"].tolist() == pytest.approx([0.002] * 4)
-    assert parts(found) == {"computing": 0.5, "slowest rank": 0.0, "exchange": 1.0, "the rest": 0.0}
-
-
-def test_the_base_is_of_the_other_scaling_where_it_was_measured_in_that_alone():
-    found = table(base(4.0), launch(3.5, strong=True), alone(2.5, strong=True))
     assert parts(found) == {"computing": 0.5, "slowest rank": 0.0, "exchange": 1.0, "the rest": 0.0}
 
 
@@ -114,13 +108,6 @@ def test_a_base_of_other_rounds_is_taken_by_its_median_and_gives_no_interval():
     assert pd.isna(row["low"])
 
 
-def test_launches_beside_the_plan_share_no_round():
-    records = [base(2.0), launch(4.0), alone(3.0)]
-    found = table(*records, plan=plan_of(records[:1], [1]))
-    assert parts(found) == {"not divided": 2.0, "the rest": 0.0}
-    assert not found.loc[found["part"] == "not divided", "is_paired"].any()
-
-
 def test_where_the_base_is_in_some_rounds_only_those_are_compared_with_it():
     records = [base(2.0, waits=0.1), launch(4.0), launch(4.0), alone(3.0, waits=0.2), alone(9.0, waits=0.9)]
     found = table(*records, plan=plan_of(records, [1, 1, 2, 1, 2])).set_index("part")
@@ -163,43 +150,6 @@ def silent(milliseconds: float) -> Record:
     return varied("amber_ring", 2, (milliseconds,) * 2, exchange=False)
 
 
-def test_exposed_communication_is_the_step_less_the_step_without_exchange():
-    counted = {"wire_bytes_per_step": 200_000.0, "formula_bytes_per_step": 150_000.0}
-    [row] = split_of(make_record("amber_ring", 2, (5.0, 5.0), **counted), silent(3.0)).to_dict("records")
-    assert row["step_seconds"] == pytest.approx(0.005)
-    assert row["compute_seconds"] == pytest.approx(0.003)
-    assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx(0.002), 1)
-    assert row["formula_bytes"] == 150_000
-    assert row["wire_bytes"] == 200_000
-
-
-@pytest.mark.parametrize(("n", "interval"), [(5, (math.nan, math.nan)), (6, (0.002, 0.007))])
-def test_exposed_communication_is_the_median_over_pairs_of_the_same_round_with_its_interval(n, interval):
-    # Rounds are of very different speeds; in each a step takes 2 to 7 ms longer than without exchange.
-    computing = [1.0, 100.0, 3.0, 200.0, 5.0, 300.0][:n]
-    records = [make_record("amber_ring", 2, (each + extra,) * 2) for extra, each in enumerate(computing, start=2)]
-    [row] = split_of(*records, *map(silent, computing)).to_dict("records")
-    assert (row["exposed_seconds"], row["exposed_n"]) == (pytest.approx({5: 0.004, 6: 0.0045}[n]), n)
-    assert (row["exposed_low"], row["exposed_high"]) == pytest.approx(interval, nan_ok=True)
-
-
-def test_with_a_plan_a_launch_without_exchange_is_paired_with_that_of_its_round():
-    records = [make_record("amber_ring", 2, (5.0 + index,) * 2) for index in range(3)]
-    records += [silent(3.0), silent(4.0)]
-    [row] = split_of(*records, plan=plan_of(records, [1, 2, 3, 3, 4])).to_dict("records")
-    assert (row["exposed_seconds"], row["exposed_n"], row["step_n"], row["compute_n"]) == (
-        pytest.approx(0.004),
-        1,
-        3,
-        2,
-    )
-    [row] = split_of(*records, plan=plan_of(records, [1, 2, 3, 4, 5])).to_dict("records")
-    assert (row["exposed_n"], row["compute_seconds"]) == (0, pytest.approx(0.0035))
-    assert math.isnan(row["exposed_seconds"])
-    [row] = split_of(make_record("amber_ring", 2, wire_bytes_per_step=5.0)).to_dict("records")
-    assert math.isnan(row["compute_seconds"])
-
-
 def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
     counted = make_record("cobalt_replicas", 2, (6.0, 6.0), wire_bytes_per_step=5.0)
     records = [make_record("amber_ring", 2, (5.0, 5.0)), silent(3.0), silent(3.0)]
@@ -215,11 +165,6 @@ def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_ex
     assert [*split.index] == [*split["strategy"]] == ["amber_ring", "cobalt_replicas"]
     assert split["formula"].str.contains("ring all-reduce").all()
     assert split["formula_source"].str.contains("2009").all()
-
-
-def test_a_cell_without_exchange_counts_for_its_own_regime_alone():
-    split = split_of(launch(2.0, batch=16), alone(2.0, batch=16), make_record("amber_ring", 2))
-    assert split["regime"].str.contains("--batch 16").tolist() == [True]
 
 
 def test_every_table_has_the_same_exposed_communication_also_of_a_round_with_two_launches():

@@ -11,10 +11,8 @@ from common.records.training import Record
 from reports.tables.columns import COLUMNS
 from reports.tables.disturbances import TOLERATED_SHARE, TOLERATED_SLOWNESS, disturbed_rounds
 from reports.tables.disturbances import table as disturbances_table
-from reports.words import disturbances, first_page
+from reports.words import disturbances
 from tests.changes import changed
-from tests.reports.materials import material_of
-from tests.reports.pieces import answers
 from tests.reports.records import make_record, named, varied
 
 QUIET = {"steal_seconds": 0.0, "busy_seconds": 0.9, "own_seconds": 0.9, "spin_seconds": 1e-4}
@@ -217,11 +215,6 @@ def test_launches_beside_the_rounds_are_counted_apart():
     plan = planned(records, stage=["round", "smaller worlds"])
     sentence = disturbances.finding(disturbances_table(records, plan))
     assert sentence.startswith("1 launch beside the rounds was disturbed: the hypervisor")
-
-
-def test_the_first_page_says_it():
-    blocks = first_page.section(material_of(told(), told(None, steal_seconds=0.5)))
-    assert "1 round was disturbed." in answers(blocks)["How sure"][2]
 
 
 def test_the_meaning_of_the_column_has_what_is_tolerated():

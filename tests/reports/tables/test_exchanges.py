@@ -86,10 +86,6 @@ def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
     assert times(row, "leftover") == pytest.approx((-0.775, -0.8, -0.75))
 
 
-def test_an_interval_around_zero_can_not_tell():
-    assert [row["verdict"] for row in table(steps(1.2), replays(1.22))] == ["can't tell"]
-
-
 def test_below_six_rounds_nothing_is_sure_however_large_it_is():
     [row] = table(steps(9.0, 5), traced(1.1, (9.9,), 5))
     assert times(row, "leftover") == pytest.approx((7.92, math.nan, math.nan), nan_ok=True)

@@ -1,7 +1,5 @@
 """How many times as long a step takes with one thing changed, against factors worked out by hand."""
 
-import math
-
 import pandas as pd
 import pytest
 
@@ -35,33 +33,6 @@ def test_what_convenience_costs_is_the_median_over_pairs_of_the_same_round():
     assert (row["low"], row["high"]) == (pytest.approx(2.9), pytest.approx(3.2))
     assert (row["first_seconds"], row["second_seconds"]) == (pytest.approx(0.001), pytest.approx(0.00315))
     assert row["regime"].startswith("weak: --preset digits")
-
-
-def test_what_options_of_a_strategys_own_cost_is_over_the_same_strategy_with_none():
-    records = [make_record("cobalt_replicas", 2, (2.0,) * 3), varied("cobalt_replicas", 2, (3.0,) * 3, compiled=True)]
-    [row] = rows(*records)
-    assert (row["first"], row["second"]) == ("cobalt_replicas", "cobalt_replicas, compiled")
-    assert (row["first_seconds"], row["second_seconds"]) == (pytest.approx(0.002), pytest.approx(0.003))
-    assert row["factor"] == pytest.approx(1.5)
-
-
-def test_replicas_in_one_process_are_paired_with_replicas_in_a_process_each():
-    library, one = rows(
-        make_record("amber_ring", 2, (2.0,) * 3),
-        make_record("amber_threads", 2, (3.0,) * 3, rank_factors=(1.0,)),
-        make_record("amber_library", 2, (5.0,) * 3),
-    )
-    assert (library["first"], library["second"], library["factor"]) == ("amber_ring", "amber_library", 2.5)
-    assert (one["first"], one["second"], one["factor"]) == ("amber_ring", "amber_threads", pytest.approx(1.5))
-
-
-def test_launches_of_different_rounds_make_no_pair():
-    records = [make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.0,) * 3)]
-    assert rows(*records, plan=planned(records, [1, 2])) == []
-    [row] = rows(*records, plan=planned(records, [1, 1]))
-    assert row["pairs"] == 1
-    assert math.isnan(row["low"])
-    assert math.isnan(row["high"])
 
 
 def test_a_library_that_sets_other_options_is_compared_with_the_same_ones():
@@ -133,7 +104,3 @@ def test_the_table_has_every_change_of_one_thing():
         ["library's loop", "amber_ring", "amber_library"],
         ["one process", "amber_ring", "amber_threads"],
     ]
-
-
-def test_hosts_are_no_option():
-    assert rows(make_record("amber_ring", 2), over_hosts(), over_hosts(megabits=10.0)) == []

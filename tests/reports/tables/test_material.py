@@ -85,45 +85,6 @@ def written(loaded, tmp_path_factory) -> Path:
     return beside
 
 
-def test_a_cell_has_the_numbers_worked_out_by_hand(loaded):
-    cells = loaded.cells.set_index(["strategy", "workers", "exchange"])
-    ring = cells.loc[("amber_ring", 2, True)]
-    # The launches took 2 ms and 0 to 5 times 1/300 ms more; a step has 128 rows.
-    assert ring["seconds"] == pytest.approx((2 + 2.5 / 300) / 1000)
-    assert ring["samples_per_second"] == pytest.approx(128 / ring["seconds"])
-    assert (ring["n"], ring["base"]) == (6, "amber_single")
-    [exposed] = loaded.exposed.to_dict("records")
-    assert exposed["exposed_seconds"] == pytest.approx(0.0005)
-
-
-def test_every_window_of_every_rank_has_a_row_with_what_happened_around_it(loaded):
-    # Three windows of each of two ranks in 18 launches, four of the base's only rank, and of the ranks of others.
-    assert len(loaded.windows) == 18 * 3 * 2 + 4 + 3 * 4 * 2 + 2 * 4 * 4 + 4 * 2
-    own = loaded.windows[loaded.windows["launch"] == "amber_ring-2w-03"]
-    assert own[["rank", "step"]].to_records(index=False).tolist() == [(r, s) for r in (0, 1) for s in (20, 30, 40)]
-    assert set(own["spin_seconds"]) == {1e-4}
-    assert own["started_seconds"].min() == 2.0
-    assert set(own["strategy"]) == {"amber_ring"}
-
-
-def test_the_other_tables_are_those_of_the_report(loaded):
-    [comparison] = loaded.comparisons.to_dict("records")
-    assert {comparison["strategy"], comparison["other"]} == {"amber_ring", "cobalt_replicas"}
-    assert comparison["verdict"] == "alike"
-    verdicts = loaded.deviations.groupby("exchange")["verdict"].value_counts()
-    assert verdicts.to_dict() == {(True, "follows"): 18, (False, "not compared"): 6, (True, "asynchronous"): 1}
-    assert loaded.endings["ending"].value_counts().to_dict() == {"ok": 25, "failed": 1}
-    assert set(loaded.memory["held"]) == {6000}
-    assert set(loaded.startups["imports"]) == {1.0}
-    assert set(loaded.accuracies["accuracy"]) == {0.5}
-    assert not loaded.disturbances["disturbed"].any()
-    parts = loaded.parts[loaded.parts["strategy"] == "amber_ring"].set_index("part")["seconds"]
-    assert parts["exchange"] == pytest.approx(0.0005)
-    assert loaded.ceilings.set_index("strategy")["products_seconds"].to_dict() == pytest.approx(
-        {"amber_ring": 0.001, "amber_single": 0.001}
-    )
-
-
 def test_every_column_is_explained_and_every_explained_column_exists(written):
     listed = pd.read_csv(written / "columns.csv")
     assert listed["meaning"].str.len().min() > 0

@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports.tables import paying
 from tests.reports.materials import material_of
-from tests.reports.records import named, over_hosts
 from tests.reports.steps import base, launch, rounds
 
 
@@ -47,19 +45,6 @@ def test_the_ratio_is_of_launches_of_the_same_round_with_its_interval():
     assert (row.sync_seconds_low, row.sync_seconds_high) == pytest.approx((0.0008, 0.0008 * 1.09))
 
 
-def test_an_interval_that_reaches_one_can_not_tell():
-    times = (3.2, 3.6, 3.9, 4.2, 4.5, 4.9)
-    [row] = table(*(each for time in times for each in (base(2.0), launch(time))))
-    assert row.ratio_low < 1 < row.ratio_high
-    assert row.verdict == "can't tell"
-
-
-def test_below_six_rounds_there_is_no_interval_and_no_verdict():
-    [row] = table(*rounds(2.0, 3.2, 2.4, n=5))
-    assert (row.ratio, row.ratio_n, row.verdict, row.by_formula) == (pytest.approx(1.25), 5, "too few rounds", "pays")
-    assert math.isnan(row.ratio_low)
-
-
 def test_where_contention_explains_why_it_does_not_pay_only_the_formula_without_it_is_wrong():
     # 1.0 / 3.2 is less than 1, but two workers take 4.2 ms for what the base does in 4 ms.
     records = same(*rounds(2.0, 4.2, 3.2, n=1))
@@ -80,12 +65,6 @@ def test_where_contention_is_more_than_the_workers_no_batch_pays():
     assert [row.fewest_batch for row in table(*same(*rounds(2.0, 9.4, 5.0, n=1)))] == [math.inf]
 
 
-def test_a_batch_that_was_tried_is_a_row_of_another_regime():
-    first, second = table(*same(*rounds(2.0, 4.9, 3.2, n=1)), *rounds(2.5, 4.0, batch=140))
-    assert first.regime != second.regime
-    assert sorted([first.batch, second.batch]) == [64, 140]
-
-
 @pytest.mark.parametrize(
     "records",
     [
@@ -101,59 +80,8 @@ def test_what_the_formula_is_not_about_has_no_row(records):
     assert table(*records) == []
 
 
-def test_oversubscribed_rows_are_marked():
-    [row] = table(*rounds(2.0, 12.0, 8.4, workers=4))
-    assert (row.workers, row.oversubscribed) == (4, True)
-
-
-def test_rounds_are_those_of_the_plan():
-    records = [base(2.0), base(8.0), launch(10.0), launch(2.5), launch(2.2, exchange=False)]
-    plan = pd.DataFrame({"launch": list(named(*records)), "repetition": [1, 2, 2, 1, 3]})
-    [row] = table(*records, plan=plan)
-    assert (row.ratio, row.ratio_n) == pytest.approx((1.6, 2))
-    # The launch without exchange is of another round.
-    assert (row.sync_seconds_n, row.contention_n, row.by_formula) == (0, 0, "")
-    assert math.isnan(row.fewest_batch)
-    [row] = table(*records, plan=plan.assign(repetition=[1, 2, 3, 4, 4]))
-    assert (row.ratio_n, row.verdict, row.by_formula) == (0, "no shared round", "pays")
-    assert row.with_contention == ""
-
-
 def test_asynchronous_workers_have_no_row():
     cobalt = [launch(2.0, "cobalt_single", 1), launch(3.0, "cobalt_servers"), launch(3.0, "cobalt_replicas")]
     assert [row.strategy for row in table(*cobalt)] == ["cobalt_replicas"]
     together = launch(3.0, "cobalt_servers", updates="together")
     assert [row.strategy for row in table(cobalt[0], together)] == ["cobalt_servers, together updates"]
-
-
-def test_the_base_may_be_of_strong_scaling_where_it_was_measured_in_that_alone():
-    [row] = table(base(2.0, strong=True), launch(3.2))
-    assert row.ratio == pytest.approx(1.25)
-
-
-def test_workers_on_several_hosts_are_a_row_with_their_placement():
-    [row] = table(over_hosts("amber_single", 1, 1), over_hosts(milliseconds=(3.0,) * 4))
-    assert row.strategy == "amber_ring, 2 hosts, 100 Mbit/s"
-
-
-@pytest.mark.parametrize(
-    ("contention", "sync", "expected"),
-    [
-        (1.0, 0.002, 64.0),  # 2 ms over 2 ms (2 - 1).
-        (1.5, 0.001, 64.0),
-        (1.9, 0.002, 640.0),
-        (1.0, -0.0001, 0.0),
-        (2.0, 0.001, math.inf),
-        (2.5, -0.001, math.inf),
-    ],
-)
-def test_the_smallest_batch_is_that_of_equal_rates(contention, sync, expected):
-    assert paying.fewest_batch(64, 2, 0.002, contention, sync) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("batch", [80.0, 1_234.0])
-def test_at_the_smallest_batch_both_rates_are_equal(batch):
-    found = paying.fewest_batch(64, 4, 0.002, 2.2, 0.002 * (4 - 2.2) * batch / 64)
-    grown = found / 64
-    sync = 0.002 * (4 - 2.2) * batch / 64
-    assert 4 * found / (2.2 * 0.002 * grown + sync) == pytest.approx(found / (0.002 * grown))

@@ -1,7 +1,6 @@
 """The report's numbers, against ones worked out by hand."""
 
 import dataclasses
-import math
 import re
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from common.records.files import to_json
 from common.records.training import Record
 from reports.tables import summaries
 from reports.tables.columns import COLUMNS
-from reports.tables.material import regime_names
 from reports.tables.results import read_results
 from reports.words import endings, speed
 from reports.words.cautions import cautions
@@ -107,35 +105,11 @@ def test_one_worker_is_of_the_same_scaling_where_that_was_measured_else_of_the_o
     assert (ring["base_n"], ring["own_n"]) == (weak or strong,) * 2
 
 
-def test_a_strategy_that_names_no_base_is_its_own():
-    launches = summaries.launches(named(make_record("amber_single", 1)))
-    alone = cell(summaries.cells(launches), "amber_single", 1)
-    assert (alone["base"], alone["speed_up"]) == ("amber_single", 1.0)
-
-
-def test_without_a_base_there_is_no_speed_up():
-    alone = cell(summaries.cells(summaries.launches(named(make_record("amber_ring", 2)))), "amber_ring", 2)
-    assert pd.isna(alone["base"])
-    assert math.isnan(alone["speed_up"])
-    assert math.isnan(alone["own_speed_up"])
-
-
 def test_a_cell_waited_as_long_as_its_median_launch_and_is_oversubscribed_where_one_of_its_launches_was():
     launches = [make_record(time_to_first_step_s=seconds, oversubscribed=seconds > 4) for seconds in (1.0, 5.0, 3.0)]
     for count, *expected in ((1, 1.0, False), (3, 3.0, True)):
         [row] = summaries.cells(summaries.launches(named(*launches[:count]))).to_dict("records")
         assert [row[name] for name in ("first_step_seconds", "oversubscribed")] == expected
-
-
-def test_five_launches_have_no_interval_and_six_go_from_the_smallest_to_the_largest():
-    times = [2.0, 2.1, 2.2, 2.3, 2.4, 2.5]
-    launches = [make_record("amber_ring", 1, (time,) * 3) for time in times]
-    five = summaries.cells(summaries.launches(named(*launches[:5]))).iloc[0]
-    six = summaries.cells(summaries.launches(named(*launches))).iloc[0]
-    assert five["n"] == 5
-    assert math.isnan(five["low_seconds"])
-    assert math.isnan(five["high_seconds"])
-    assert (six["low_seconds"], six["high_seconds"]) == (pytest.approx(0.0020), pytest.approx(0.0025))
 
 
 def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_workers_then_most_launches():
@@ -155,10 +129,6 @@ def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_work
     assert [[regime.split(":")[0], *re.findall(r"--batch (\d+)", regime)] for regime in shown] == [
         *[["weak"], ["weak", "24"], ["weak", "8"], ["weak", "40"], ["weak", "16"], ["strong"]],
     ]
-
-
-def test_without_launches_there_is_no_regime():
-    assert summaries.regimes(summaries.launches({})) == []
 
 
 @pytest.mark.parametrize(
@@ -188,22 +158,6 @@ def test_a_label_has_speed_ups_over_its_own_worker_and_the_plain_base():
     assert compiled["own_speed_up"] == pytest.approx(2.0)
 
 
-def test_a_strategy_without_options_exchanges_gradients():
-    record = make_record("cobalt_replicas")
-    launches = summaries.launches(named(record, changed(record, options={})))
-    assert summaries.cells(launches)["n"].tolist() == [2]
-
-
-@pytest.mark.parametrize("others", [(300, 25), (90, 20), (350, 100)])
-def test_asynchronous_launches_share_the_plot_of_the_others_whatever_their_windows(others):
-    asynchronous = clocked("cobalt_servers", 350, 100)
-    records = named(clocked("amber_ring", *others), asynchronous)
-    launches = summaries.launches(records)
-    assert launches["regime"].nunique() == 1
-    assert summaries.endings(records, None)["task"].nunique() == 1
-    assert cell(summaries.cells(launches), "cobalt_servers", 2)["samples_per_second"] == pytest.approx(32_000)
-
-
 def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
     records = named(make_record(), unfinished("unsupported", "No."), unfinished("failed", "Died.", "amber_sharded", 4))
     header = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
@@ -226,13 +180,6 @@ def test_strategies_without_a_single_ok_launch_are_named_with_their_reason():
         "Not compared: teal_amber and teal_library. There is no Teal.",
     ]
     assert endings.left_out(summaries.endings(named(*sometimes), None)) == []
-
-
-def test_a_planned_launch_with_a_label_that_never_ran_stands_under_its_own_name():
-    row = {"launch": "a", "strategy": "cobalt_servers", "preset": "digits", "scaling": "strong", "workers": 2}
-    plan = pd.DataFrame([row | {"exchange": True, "purpose": "certificate", "label": "together updates"}])
-    assert summaries.endings({}, plan)["strategy"].tolist() == ["cobalt_servers, together updates"]
-    assert summaries.endings({}, plan.assign(label=""))["strategy"].tolist() == ["cobalt_servers"]
 
 
 @pytest.mark.parametrize(
@@ -326,26 +273,6 @@ def test_a_worker_that_was_lost_and_came_back_is_cautioned():
     assert caution["remedy"]
 
 
-def test_as_many_workers_on_one_two_and_four_hosts_are_three_cells():
-    records = [make_record("amber_ring", 4), over_hosts(workers=4, hosts=2), over_hosts(workers=4, hosts=4)]
-    records += [over_hosts(workers=4, hosts=4, megabits=10.0)]
-    found = summaries.cells(summaries.launches(named(*records)))
-    assert sorted(found["strategy"]) == [
-        "amber_ring",
-        "amber_ring, 2 hosts, 100 Mbit/s",
-        "amber_ring, 4 hosts, 10 Mbit/s",
-        "amber_ring, 4 hosts, 100 Mbit/s",
-    ]
-    assert set(found["bare_strategy"]) == {"amber_ring"}
-    assert set(summaries.without_hosts(found)) == {"amber_ring"}
-    assert found["n"].tolist() == [1] * 4
-
-
-def test_a_regime_of_virtual_hosts_says_so():
-    found = summaries.cells(summaries.launches(named(over_hosts(), make_record())))
-    assert {*regime_names(found).values()} == {"digits weak, virtual hosts", "digits weak"}
-
-
 def test_the_batch_of_a_regime_is_said_with_whose_it_is():
     usual, small = (
         summaries.cells(summaries.launches(named(each)))
@@ -356,16 +283,6 @@ def test_the_batch_of_a_regime_is_said_with_whose_it_is():
     )
     assert speed.batch_in_words(usual) == "64 rows per step for each worker"
     assert speed.batch_in_words(small) == "16 rows per step, shared by all workers"
-
-
-def test_a_regime_has_its_own_rows_with_exchange():
-    launches = summaries.launches(
-        named(clocked("amber_ring", 300, 25), varied("amber_ring", 2, exchange=False), make_record("amber_ring", 2))
-    )
-    regime = launches["regime"].iloc[-1]
-    assert launches["regime"].tolist() == [launches["regime"].iloc[0], regime, regime]
-    for table in (launches, summaries.cells(launches)):
-        assert summaries.with_exchange(table, regime)[["regime", "exchange"]].to_numpy().tolist() == [[regime, True]]
 
 
 def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host():

@@ -125,12 +125,3 @@ def test_a_difference_that_the_products_explain_is_said_to_be_theirs(tmp_path):
 )
 def test_what_the_products_do_not_explain_is_not_said_to_be_theirs(tmp_path, milliseconds, of_products):
     assert explained(tmp_path, milliseconds, of_products) == []
-
-
-def test_the_sentence_stands_in_the_section(tmp_path):
-    bases = [
-        make_record("amber_single", milliseconds=(4.0,) * 3),
-        make_record("cobalt_single", milliseconds=(3.0,) * 3),
-    ]
-    blocks = section(tmp_path, bases, probe("amber", 2.0), probe("cobalt", 1.2))
-    assert any("that difference is the frameworks'" in sentence for sentence in items(blocks))

@@ -35,15 +35,6 @@ def test_without_a_strategy_beside_its_base_there_is_no_figure(records):
     assert drawings == {}
 
 
-def test_the_first_regime_has_a_figure():
-    weak, strong = [base(2.0), launch(4.0)], [base(2.0, strong=True), launch(1.5, strong=True)]
-    blocks, drawings = section(*weak, *strong)
-    assert [block["text"] for block in blocks if block["kind"] == "heading"] == ["Why not N times"]
-    assert [*drawings] == ["scaling"]
-    [figure] = [block for block in blocks if block["kind"] == "figure"]
-    assert "digits weak" in figure["caption"]
-
-
 def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn(monkeypatch):
     monkeypatch.setattr(decomposition, "_MOST_BARS", 5)
     names = [f"amber_{index:02d}" for index in range(2)]

@@ -39,19 +39,11 @@ def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
     assert asked not in ending(tmp_path, *records)["What next"]
 
 
-def test_a_folder_without_any_measurement_has_answers_all_the_same(tmp_path):
-    told = ending(tmp_path, unfinished("failed", "It broke."), left_out={"amber_library": 12.0})
-    assert "No launch could be compared with the oracle." in told["How sure"]
-    assert told["How sure"][-1] == "The time didn't suffice for amber_library (--minutes 12 would do)."
-
-
 def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(monkeypatch):
     monkeypatch.setattr(first_page, "MOST_ROWS", 3)
     records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(5)]
     shown = figure(*records)
     assert shown["caption"].endswith(" The fastest 3 of 5; the tables have all.")
-    assert "2 workers: from amber_02 with 32,000 to amber_00 with 64,000 samples per second" in shown["alt"]
-    assert "2 workers: amber_00 with 64,000" in figure(records[0])["alt"]
 
 
 def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed():

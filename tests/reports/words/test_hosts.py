@@ -7,15 +7,11 @@ from reports.tables.results import Results
 from reports.words import hosts
 from tests.changes import changed
 from tests.reports.pieces import headings, table_under
-from tests.reports.records import make_record, named, over_hosts, unfinished
+from tests.reports.records import named, over_hosts, unfinished
 
 
 def chapter(tmp_path, *records: Record) -> list[dict]:
     return hosts.section(Material(Results(tmp_path, named(*records), None)))
-
-
-def test_without_hosts_there_is_no_chapter(tmp_path):
-    assert chapter(tmp_path, make_record("amber_ring", 2)) == []
 
 
 def test_the_hosts_are_listed_once_with_what_they_are(tmp_path):

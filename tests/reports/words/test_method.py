@@ -38,10 +38,3 @@ def test_a_calibration_beside_the_records_is_told_with_its_verdict(method_in):
     )
     assert calibration.in_words(known) in method_in(known)
     assert not any("Not calibrated here" in item for item in method_in(known))
-
-
-def test_a_comparison_without_a_calibration_says_that_there_is_none(method_in):
-    assert [item for item in method_in() if "Not calibrated here" in item] == [
-        "Not calibrated here: `nox -s calibrate` (about 45 minutes) would tell how often equal strategies are called "
-        "different on this machine."
-    ]

@@ -8,14 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from common.observations.answers import beside, in_front
 from common.records.certificate import ALL_REASONS, OTHER_MATHS, REASONS
 from common.statistics.paired import MOST_ROUNDS, smallest_difference
 from reports.blocks import DASH
 from reports.tables import summaries
-from reports.tables.ranking import Ranking, as_pairs
+from reports.tables.ranking import Ranking
 from reports.words import ranking
-from tests.reports.drawings import drawings_of
 from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed, ranked
 from tests.reports.materials import material_with
 from tests.reports.records import make_record, named, varied
@@ -72,62 +70,12 @@ def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
     assert "e, 2 hosts at 2, for too few rounds" in not_ranked(found, [*"cdf"])
 
 
-def test_as_many_as_three_that_are_not_ranked_are_named():
-    three = launches(dict.fromkeys("abc", 1.0), oversubscribed=True)
-    assert not_ranked(judged(three)) == "a at 2, b at 2 and c at 2, for more threads than cores."
-
-
 def test_who_shares_six_rounds_with_somebody_is_ranked_however_few_with_others():
     table = launches({"a": 1.0, "b": 1.2, "c": 1.5, "d": 2.0}, n=9)
     table = table[(table["strategy"] != "c") | (table["round"] < 7)]
     table = table[(table["strategy"] != "d") | (table["round"] > 3)]
     assert judged(table).comparisons["n"].tolist() == [9, 6, 6, 6, 6, 3]
     assert not_ranked(judged(table)) == ""
-
-
-def test_the_fastest_has_the_best_ratios_and_not_the_best_median():
-    # Somebody who was measured in the quick rounds alone.
-    early, late = [1.1, 1.11, 1.12, 1.1, 1.11, 1.12], [1.0, 1.01, 1.02, 1.0, 1.01, 1.02, *[5.0] * 7]
-    found = judged(launches({"early": early, "late": late}))
-    [row] = found.comparisons.to_dict("records")
-    assert (row["strategy"], row["other"], row["n"], row["rate"] < row["other_rate"]) == ("late", "early", 6, True)
-    assert in_front(as_pairs(found.comparisons)) == "late"
-
-
-def test_where_everybody_is_beaten_in_other_rounds_nobody_is_called_the_fastest():
-    table = launches(dict.fromkeys("abc", 1.0), n=6)
-    rounds = {}
-    for start, (one, other) in enumerate((("a", "b"), ("b", "c"), ("c", "a"))):
-        both = table[table["strategy"].isin([one, other])].copy()
-        both["round"] += 6 * start
-        both["launch"] += f"-{start}"
-        both.loc[both["strategy"] == other, "samples_per_second"] /= 2
-        rounds[start] = both
-    found = judged(pd.concat(rounds.values()))
-    assert sorted(pairs_of(found)) == [("a", "b"), ("b", "c"), ("c", "a")]
-    assert set(found.comparisons["verdict"]) == {"faster"}
-    pairs = as_pairs(found.comparisons)
-    assert sorted(beside(pairs, in_front(pairs))["verdict"]) == ["can't tell", "slower"]
-
-
-def test_where_the_first_cannot_be_told_from_others_each_open_pair_has_rounds_of_its_own():
-    noisy = {
-        "a": [1.0, 1.1, 1.0, 1.2, 1.1, 1.0],
-        "b": [1.1, 1.0, 1.2, 1.0, 1.0, 1.15],
-        "c": [1.1, 1.1, 1.0, 1.3, 1.2, 1.0],
-    }
-    table = launches(noisy | {"d": 4.0})
-    assert in_front(as_pairs(judged(table).comparisons)) == "a"
-    unknown = judged(table).comparisons.query('verdict == "can\'t tell"')
-    assert unknown["fewest"].nunique() > 1
-
-
-def test_faster_is_said_only_where_the_test_agrees():
-    tiny = {"a": 1 + np.arange(6) / 1000, "b": 1.002 + np.arange(6) / 1000}
-    [row] = judged(launches(tiny)).comparisons.to_dict("records")
-    assert (row["verdict"], row["p"] < 0.001) == ("alike", True)
-    [row] = judged(launches(tiny), margin=0.001).comparisons.to_dict("records")
-    assert row["verdict"] == "faster"
 
 
 def test_too_few_rounds_rank_nothing_and_say_what_to_do():
@@ -192,19 +140,6 @@ def table_of(blocks: list[dict]) -> dict:
     return table
 
 
-def test_the_section_has_a_table_for_each_family_and_one_figure():
-    table = pd.concat([launches({"a": 1.0, "b": 1.2}, workers) for workers in (1, 2)])
-    blocks = ranking.section(material_with(judged(table, 0.02)))
-    drawings = drawings_of(blocks)
-    headings = [block["text"] for block in blocks if block["kind"] == "heading"]
-    assert headings == ["Who is faster: pairs within rounds", "2 workers, w", "1 worker, w"]
-    assert "less than 2 %, the margin" in blocks[1]["text"]
-    assert [*drawings] == ["residuals"]
-    assert "2 workers, w" in blocks[-1]["caption"]
-    assert blocks[-1]["alt"].startswith("Lines over the rounds, one for each pair")
-    assert drawings["residuals"]().startswith(b"<?xml")
-
-
 def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
     steady, noisy = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [3.5, 5.0, 4.0, 5.5, 2.5, 8.0]
     times = {"a": steady, "b": [1.0, 2.02, 1.0, 2.02, 1.0, 2.0], "c": [3.0, 6.0, 3.0, 6.2, 3.0, 6.0], "d": noisy}
@@ -249,21 +184,6 @@ def test_of_very_many_pairs_those_with_the_fastest_and_of_neighbours_are_shown()
     assert table["notes"] == ["Not shown: 45 pairs of slower strategies that aren't neighbours, 45 faster."]
     ten = launches({name: times[name] for name in [*times][:10]})
     assert len(table_of(ranking.section(material_with(judged(ten))))["rows"]) == 45
-
-
-def test_without_a_tested_pair_the_section_says_why():
-    blocks = ranking.section(material_with(judged(launches({"a": 1.0, "b": 1.2}, n=3))))
-    assert "too few rounds to rank anything: n = 3 rounds" in blocks[1]["text"]
-    assert not drawings_of(blocks)
-
-
-def test_an_answer_may_be_open_though_as_many_rounds_were_made_as_equal_ones_would_take():
-    narrow = launches({"a": [1.0] * 6, "b": np.exp([0.0, 0.07, 0.0, 0.07, 0.0, 0.07])})
-    [row] = judged(narrow, margin=0.06).comparisons.to_dict("records")
-    assert (row["verdict"], row["high"] / row["low"] < 1.06**2) == ("can't tell", True)
-    many = launches({"a": [1.0] * 400, "b": np.exp(0.0018 + 0.02 * np.resize([1, -1], 400))})
-    [row] = judged(many, margin=0.0033).comparisons.to_dict("records")
-    assert (row["verdict"], row["most"] < 400) == ("can't tell", True)
 
 
 def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():

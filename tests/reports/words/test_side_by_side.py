@@ -3,8 +3,6 @@
 import dataclasses
 from pathlib import Path
 
-import pytest
-
 from common.records.training import Record
 from reports import document
 from reports.blocks import DASH, Block
@@ -13,7 +11,7 @@ from reports.tables.results import Results
 from reports.words import side_by_side
 from tests.changes import changed
 from tests.reports.pieces import headings
-from tests.reports.records import HOST, make_record, named, over_hosts, unfinished
+from tests.reports.records import HOST, make_record, named, over_hosts
 
 ELSEWHERE = HOST | {"name": "there", "processor": "Other CPU", "cores": 8}
 
@@ -66,19 +64,6 @@ def test_a_library_that_one_of_both_lacks_is_listed():
     assert tables(section(results(make_record("amber_ring", 2)), there))[0] == [["numpy", "2.4.6", DASH]]
 
 
-def test_where_nothing_differs_that_is_said():
-    blocks = section(results(make_record("amber_ring", 2)), results(make_record("amber_ring", 2), folder="there"))
-    assert "nothing else that differs" in blocks[2]["text"]
-
-
-def test_it_says_that_nothing_is_tested_and_how_to_get_a_paired_answer():
-    heading, explanation, *_ = section(results(make_record()), results(make_record(), folder="there"))
-    assert heading["text"] == "Beside there"
-    assert "unpaired and only describe" in explanation["text"]
-    assert "nothing is tested" in explanation["text"]
-    assert "nox -s compare -- --against-commit REV" in explanation["text"]
-
-
 def test_cells_of_one_folder_alone_of_another_task_or_without_exchange_have_no_row():
     record = make_record("amber_ring", 2)
     longer = dataclasses.replace(record.task, steps=80)
@@ -96,12 +81,6 @@ def test_two_tasks_of_one_preset_are_told_apart():
     regimes = [block["text"] for block in blocks if block.get("level") == 2]
     assert len(set(regimes)) == 2
     assert all(regime.startswith("digits weak (--preset digits") for regime in regimes)
-
-
-@pytest.mark.parametrize("there", [[], [unfinished("failed", "It ended.")]], ids=["nothing", "nothing that ended ok"])
-def test_a_folder_that_measured_nothing_has_no_common_cell(there):
-    blocks = section(results(make_record("amber_ring", 2)), results(*there, folder="there"))
-    assert blocks[-1]["text"] == "No strategy was measured at the same task with as many workers in both."
 
 
 def test_what_one_folder_measured_on_several_machines_is_left_out_and_said():
@@ -130,3 +109,8 @@ def test_virtual_hosts_do_not_stand_beside_real_ones():
     assert "No strategy was measured at the same task" in section(here, there)[-1]["text"]
     alike = section(here, results(over_hosts(megabits=None), folder="there"))
     assert headings(alike, 2) == ["digits weak, virtual hosts"]
+
+
+def test_where_nothing_differs_that_is_said():
+    blocks = section(results(make_record("amber_ring", 2)), results(make_record("amber_ring", 2), folder="there"))
+    assert "nothing else that differs" in blocks[2]["text"]

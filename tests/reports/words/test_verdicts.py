@@ -12,17 +12,6 @@ from tests.reports.replays import replay, replayed
 from tests.reports.steps import rounds
 
 
-def test_each_regime_has_a_line_for_each_verdict():
-    records = [*rounds(2.0, 3.2, 2.4), *rounds(None, 4.4, name="amber_library"), *rounds(None, 2.9, name="teal_amber")]
-    blocks = verdicts.section(material_of(*records))
-    assert headings(blocks) == ["When does synchronous SGD pay?"]
-    assert items(blocks) == [
-        "digits weak, surely doesn't: amber_library at 2.",
-        "digits weak, surely pays: amber_ring at 2 and teal_amber at 2.",
-    ]
-    assert "T_sync / T_comp" in blocks[1]["text"]
-
-
 @pytest.mark.parametrize(
     ("step", "computing", "sentence"),
     [
@@ -58,7 +47,3 @@ def test_who_has_more_threads_than_cores_stands_apart():
         "digits weak, surely pays: amber_ring at 2.",
         "digits weak, surely pays with more threads than cores: amber_ring at 4.",
     ]
-
-
-def test_without_any_of_them_nothing_is_said():
-    assert verdicts.section(material_of()) == []
