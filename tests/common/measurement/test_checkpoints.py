@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from common.contract import dataset, mlp
-from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from common.contract.checkpoint import read_checkpoint
 from common.contract.task import Task
-from common.measurement import checkpoints as checkpoints_module
 from common.measurement.checkpoints import Checkpoints
 from common.records.training import Accuracy
 
@@ -50,12 +49,6 @@ def test_without_a_file_the_accuracy_is_measured_and_nothing_written(checkpoints
     accuracy = mlp.accuracy(TASK, state, rows.test_features, rows.test_labels)
     assert checkpoints.accuracies == [Accuracy(step=30, accuracy=accuracy, training_seconds=0.123457)]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(checkpoints_of, tmp_path, refusal):
-    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
-    write_checkpoint(task.checkpoint, Checkpoint(mlp.initial_weights(task), 10, 128), task)
-    assert "global_batch 128, not 64" in refusal(lambda: checkpoints_of(task).start(is_first_rank=True))
 
 
 # Whole launches
@@ -114,15 +107,6 @@ def test_a_killed_run_goes_on_from_its_checkpoint_on_the_trajectory_of_an_uninte
     assert [(window.step, window.steps) for window in rest.record.windows] == [(26, 4), (30, 6), (36, 4)]
 
 
-def test_momentum_is_part_of_what_a_checkpoint_goes_on_with(numpy_launch, tmp_path):
-    task = dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "state")
-    numpy_launch(dataclasses.replace(task, steps=20))
-    run_states = numpy_launch(task).runs[0].initial_state
-    assert {name for name in run_states if name.endswith(".momentum")} == {
-        f"{name}.momentum" for name in mlp.parameter_names(task)
-    }
-
-
 def test_every_rank_starts_from_rank_0s_checkpoint_and_another_world_size_may_go_on(numpy_launch, tmp_path):
     whole = numpy_launch(MOMENTUM, 4)
     task = dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "state")
@@ -131,23 +115,3 @@ def test_every_rank_starts_from_rank_0s_checkpoint_and_another_world_size_may_go
     assert [run.first_step for run in rest.runs] == [20, 20]
     assert rest.record.losses == pytest.approx(whole.record.losses[20:], rel=1e-4)
     assert rest.record.examples_by_rank == [20 * 32] * 2
-
-
-def test_only_rank_0_reads_the_checkpoint(numpy_launch, tmp_path, monkeypatch):
-    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
-    numpy_launch(dataclasses.replace(task, steps=10), 2)
-    readers = []
-
-    def counted(*arguments):
-        readers.append(arguments)
-        return read_checkpoint(*arguments)
-
-    monkeypatch.setattr(checkpoints_module, "read_checkpoint", counted)
-    assert numpy_launch(task, 2).record.first_step == 10
-    assert len(readers) == 1
-
-
-def test_a_finished_checkpoint_leaves_nothing_to_train(numpy_launch, tmp_path, refusal):
-    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
-    numpy_launch(task)
-    assert "stands at step 30" in refusal(lambda: numpy_launch(task))
