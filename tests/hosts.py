@@ -202,15 +202,3 @@ def require_ssh() -> None:
     """Skip the test where there is no ssh."""
     if not shutil.which("ssh"):
         pytest.skip("No ssh between the test hosts: the program ssh isn't found.")
-
-
-@contextmanager
-def ssh_servers(hosts: tuple[VirtualHost, ...], folder: Path) -> Iterator[Path]:
-    """Have the hosts' ssh read its settings from `folder`/etc, which the test may change; yields the private key."""
-    require_ssh()
-    settings = folder / "etc"
-    folder.mkdir()
-    hosts[0].run("cp", "-r", "/etc/ssh", str(settings))
-    for host in hosts:
-        host.run("mount", "--bind", str(settings), "/etc/ssh")
-    yield settings / "identity"

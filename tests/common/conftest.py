@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from common.contract import mlp
 from common.contract.mlp import State
-from common.contract.rows import Batch
 from common.contract.task import Task
 from common.declarations import arguments, catalogue
 from common.declarations.strategy import Family, Options, ReplicaOptions, Strategy, option
@@ -193,10 +192,6 @@ class Processes:
 class Loop:
     """How every worker trains: in NumPy's float32 by the contract, but for the parts that a test changes."""
 
-    rows_of: Callable[[Run, Batch], np.ndarray] = lambda run, batch: batch.rows
-    """Numbers of the rows that a worker computes on."""
-    mend: Callable[[State, int], State] = lambda gradients, rank: gradients
-    """What becomes of a worker's gradients."""
     combine: Callable[[list], np.ndarray] = lambda parts: np.mean(parts, axis=0)
     """What becomes of all workers' gradients."""
     on_step: Callable[[Run, int], None] = lambda run, rank: None
@@ -210,10 +205,9 @@ class Loop:
         """Train `state` in place over all steps of the run; returns the rows of each."""
         rank, rows = run.world.rank, []
         for batch in run.steps():
-            rows.append(self.rows_of(run, batch))
-            features, labels = run.dataset.train_features[rows[-1]], run.dataset.train_labels[rows[-1]]
+            rows.append(batch.rows)
+            features, labels = batch.features, batch.labels
             loss, gradients, _ = mlp.loss_and_gradients(run.task, state, features, labels)
-            gradients = self.mend(gradients, rank)
             if run.options.exchange:
                 parts = processes.gather(rank, gradients)
                 gradients = {name: self.combine([part[name] for part in parts]) for name in gradients}

@@ -60,7 +60,3 @@ def test_a_line_is_what_a_shell_takes_apart_into_the_session_and_its_options():
     line = of_session("compare", arguments)
     assert line == "nox -s compare -- --folder 'a folder' --seed 7"
     assert shlex.split(line)[4:] == options_of(arguments, Arguments())
-
-
-def test_without_options_there_is_nothing_to_hand_on():
-    assert of_session("compare", Arguments()) == "nox -s compare"

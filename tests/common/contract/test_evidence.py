@@ -1,7 +1,5 @@
 """common/contract/evidence.py: the states come back as they were, from the launch's own file alone."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -21,20 +19,13 @@ def left(tmp_path):
     return path, file.close()
 
 
-def test_it_lies_beside_the_record_whatever_points_its_name_has():
-    assert evidence_path(Path("folder/launch-2.5ms-01.json")) == Path("folder/launch-2.5ms-01.evidence")
-
-
-def test_states_come_back_by_step_and_replica_and_those_that_are_alike_are_one(left):
+def test_states_come_back_by_step_and_replica_until_a_second_run_begins_anew(left):
     evidence = read_evidence(*left)
     assert [*evidence] == [0, 1]
     assert evidence[0][0] is evidence[0][1]
     for found, expected in zip(evidence[1], STATES, strict=True):
         assert np.array_equal(found["layer0.weight"], expected["layer0.weight"])
         assert found["layer0.weight"].dtype == np.float32
-
-
-def test_a_second_run_in_the_same_place_begins_anew(left):
     path, _ = left
     file = EvidenceFile(path)
     file.add(60, STATES[:1], [0])
@@ -49,14 +40,11 @@ def test_evidence_that_is_cut_or_edited_is_refused(left, damage):
         read_evidence(path, digest)
 
 
-def test_evidence_that_is_gone_or_another_launchs_is_refused(left, tmp_path):
+def test_evidence_that_is_gone_or_another_launchs_or_cannot_be_written_is_refused(left, tmp_path):
     path, digest = left
     with pytest.raises(UserError, match="No such file"):
         read_evidence(tmp_path / "gone.evidence", digest)
     with pytest.raises(UserError, match="isn't what the launch left"):
         read_evidence(path, "0" * 64)
-
-
-def test_a_folder_that_cannot_be_written_to_ends_the_launch_with_the_reason(tmp_path):
     with pytest.raises(LaunchFailedError, match="can't be written"):
         EvidenceFile(tmp_path / "gone" / "launch.evidence").add(0, STATES[:1], [0])

@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from common.contract import mistakes
 from common.contract.mistakes import CAUSES, MISTAKES, named
 from common.contract.oracle import LOSS_FLOOR, LOSS_TOLERANCE, loss_deviation
 from common.contract.task import PRESETS
@@ -184,8 +183,19 @@ def test_a_mistake_is_named_alone_with_its_numbers_and_a_remedy(mistake):
     assert mistake not in of_table or said[0].endswith(of_table[mistake])
 
 
-def test_every_mistake_of_the_table_is_made_here():
+def test_every_mistake_of_the_table_is_made_here_and_what_fits_none_says_so():
     assert [*MADE] == [*(each.name for each in MISTAKES), *CAUSES]
+    draw = np.random.default_rng(0)
+    [said] = mistakes_of(combine=combined(lambda value: draw.standard_normal(value.shape).astype(np.float32)))
+    assert said.startswith("It is none of the known mistakes: no sum of gradients explains ")
+    [said] = mistakes_of(
+        combine=lambda gradients, replica: {
+            name: np.float32(0.9) * gradients[0][name] + np.float32(0.7) * gradients[1][name] for name in NAMES
+        }
+    )
+    assert said.startswith(
+        "Its counts are none of the known mistakes: in step 0 the workers' shares of layer0.weight are 0.90, 0.70"
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,20 +216,6 @@ def test_two_mistakes_are_told_as_two(changed, first, second):
     assert len(said) == 2
     assert first in said[0]
     assert second in said[1]
-
-
-def test_what_fits_no_mistake_says_so_with_the_numbers():
-    draw = np.random.default_rng(0)
-    [said] = mistakes_of(combine=combined(lambda value: draw.standard_normal(value.shape).astype(np.float32)))
-    assert said.startswith("It is none of the known mistakes: no sum of gradients explains ")
-    [said] = mistakes_of(
-        combine=lambda gradients, replica: {
-            name: np.float32(0.9) * gradients[0][name] + np.float32(0.7) * gradients[1][name] for name in NAMES
-        }
-    )
-    assert said.startswith(
-        "Its counts are none of the known mistakes: in step 0 the workers' shares of layer0.weight are 0.90, 0.70"
-    )
 
 
 def test_a_framework_has_its_own_words_for_a_remedy():
@@ -262,8 +258,3 @@ def test_a_loss_that_is_not_finite_is_named():
     )
     said = named(dataclasses.replace(trained, losses=losses), dataclasses.replace(reading, steps=steps), places, {})
     assert said == ("The loss of step 0 isn't finite. Look at the rate, and at what is divided by.",)
-
-
-def test_a_number_has_two_decimals_or_as_many_as_show_two_digits():
-    words = [mistakes._number(value) for value in (0.5, -1e-9, 0.001, 0.0274, float("nan"))]
-    assert words == ["0.50", "0.00", "0.001", "0.027", "?"]

@@ -62,7 +62,7 @@ def test_gradients_are_those_of_central_differences(dimensions, activation, bias
             assert gradients[name][index] == pytest.approx((losses[0] - losses[1]) / 2e-6, rel=1e-5, abs=1e-8)
 
 
-def test_the_loss_of_a_case_worked_out_by_hand():
+def test_losses_and_gradients_of_cases_worked_out_by_hand():
     task = Task(dimensions=(2, 2), bias=False)
     weights = {"layer0.weight": np.array([[np.log(3), 0.0], [0.0, 0.0]])}
     features, labels = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
@@ -71,17 +71,11 @@ def test_the_loss_of_a_case_worked_out_by_hand():
     assert loss == pytest.approx((np.log(4 / 3) + np.log(2)) / 2)
     assert gradients["layer0.weight"] == pytest.approx(np.array([[-1 / 4, 1 / 4], [1 / 2, -1 / 2]]) / 2)
     assert pre_activations[0] == pytest.approx(np.array([[np.log(3), 0.0], [0.0, 0.0]]))
-
-
-def test_logits_of_any_size_give_a_finite_loss():
     task = Task(dimensions=(1, 2), bias=False)
     weights = {"layer0.weight": np.array([[1e4, -1e4]])}
     loss, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0], [0.0]]), np.array([1, 1]))
     assert loss == pytest.approx((2e4 + np.log(2)) / 2)
     assert np.isfinite(gradients["layer0.weight"]).all()
-
-
-def test_a_relu_that_stands_at_zero_passes_no_gradient_on():
     task = Task(dimensions=(1, 1, 2), bias=False)
     weights = {"layer0.weight": np.array([[0.0]]), "layer1.weight": np.array([[1.0, -1.0]])}
     _, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0]]), np.array([0]))
@@ -102,77 +96,32 @@ def test_the_mean_of_the_shards_gradients_is_the_gradient_of_the_global_batch(se
         assert np.mean([part[1][name] for part in parts], axis=0) == pytest.approx(gradient, rel=1e-9, abs=1e-14)
 
 
-def test_plain_sgd_steps_down_the_gradient():
-    assert updated(ONE_WEIGHT, [0.5, -1.0])[0] == pytest.approx([0.95, 1.05])
-
-
-def test_momentum_starts_with_the_first_gradient_and_is_kept_beside_the_weight():
+def test_sgd_with_momentum_weight_decay_and_a_schedule_is_that_of_torch():
     task = dataclasses.replace(ONE_WEIGHT, momentum=0.9)
     # m: 0.5, then 0.9 * 0.5 + 0.25 = 0.7, then 0.9 * 0.7 + 0 = 0.63.
     values, state = updated(task, [0.5, 0.25, 0.0])
     assert values == pytest.approx([0.95, 0.88, 0.817])
     assert state["layer0.weight.momentum"].item() == pytest.approx(0.63)
-
-
-def test_without_momentum_no_buffer_is_kept():
-    assert set(updated(ONE_WEIGHT, [0.5])[1]) == {"layer0.weight"}
-
-
-def test_weight_decay_is_added_to_the_gradient_before_the_momentum():
     task = dataclasses.replace(ONE_WEIGHT, momentum=0.9, weight_decay=0.1)
     # g: 0.5 + 0.1 * 1 = 0.6, w = 0.94; g: 0.25 + 0.1 * 0.94 = 0.344, m: 0.9 * 0.6 + 0.344 = 0.884, w = 0.8516.
     assert updated(task, [0.5, 0.25])[0] == pytest.approx([0.94, 0.8516])
-
-
-def test_biases_decay_like_weights():
+    task = dataclasses.replace(ONE_WEIGHT, momentum=0.5, final_learning_rate=0.0, decay_steps=2)
+    # Rates 0.1, 0.05, 0; m: 1, 1.5, 1.75.
+    assert updated(task, [1.0, 1.0, 1.0])[0] == pytest.approx([0.9, 0.825, 0.825])
     task = Task(dimensions=(1, 1), learning_rate=0.5, weight_decay=0.1)
     state = {"layer0.weight": np.array([[2.0]]), "layer0.bias": np.array([4.0])}
     mlp.update(task, state, {name: np.zeros_like(value) for name, value in state.items()}, 0)
     assert (state["layer0.weight"].item(), state["layer0.bias"].item()) == pytest.approx((1.9, 3.8))
-
-
-def test_the_learning_rate_falls_linearly_and_then_stays():
     task = Task(learning_rate=0.1, final_learning_rate=0.02, decay_steps=4)
     rates = [mlp.learning_rate(task, step) for step in (0, 1, 2, 3, 4, 5, 1000)]
     assert rates == pytest.approx([0.1, 0.08, 0.06, 0.04, 0.02, 0.02, 0.02])
     assert {mlp.learning_rate(Task(learning_rate=0.1), step) for step in (0, 1, 999)} == {0.1}
 
 
-def test_the_schedule_scales_the_step_and_not_the_momentum():
-    task = dataclasses.replace(ONE_WEIGHT, momentum=0.5, final_learning_rate=0.0, decay_steps=2)
-    # Rates 0.1, 0.05, 0; m: 1, 1.5, 1.75.
-    assert updated(task, [1.0, 1.0, 1.0])[0] == pytest.approx([0.9, 0.825, 0.825])
-
-
-def test_float32_stays_float32_through_an_update():
-    task = Task(dimensions=(2, 2, 2), momentum=0.9, weight_decay=0.1, final_learning_rate=0.05)
-    state = mlp.initial_weights(task)
-    _, gradients, _ = mlp.loss_and_gradients(task, state, np.ones((3, 2), np.float32), np.array([0, 1, 0]))
-    for step in range(2):
-        mlp.update(task, state, gradients, step)
-    assert {name: value.dtype for name, value in state.items()} == dict.fromkeys(state, np.dtype(np.float32))
-    assert len(state) == 8
-
-
-def test_the_initial_weights_of_digits_are_these_to_the_bit():
+def test_the_initial_weights_are_these_to_the_bit_and_depend_on_the_seed_alone():
     weights = mlp.initial_weights(DIGITS)
     content = b"".join(weights[name].tobytes() for name in mlp.parameter_names(DIGITS))
     assert hashlib.sha256(content).hexdigest() == "52592176667919839955e22a8df075f3c88a70a1cf83fab21c08ad3212967911"
-
-
-def test_initial_weights_have_the_contracts_layout_and_fill_their_bounds():
-    task = Task(dimensions=(600, 150, 24), seed=5)
-    weights = mlp.initial_weights(task)
-    assert list(weights) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
-    assert [value.shape for value in weights.values()] == [(600, 150), (150,), (150, 24), (24,)]
-    assert {value.dtype for value in weights.values()} == {np.dtype(np.float32)}
-    # sqrt(6 / 600), 1 / sqrt(600), sqrt(6 / 150), 1 / sqrt(150)
-    for value, bound in zip(weights.values(), [0.1, 0.040824829, 0.2, 0.081649658], strict=True):
-        assert 0.75 * bound < np.abs(value).max() <= bound * (1 + 1e-6)
-        assert abs(value.mean()) < 0.3 * bound
-
-
-def test_initial_weights_depend_on_the_seed_and_on_nothing_else_of_the_run():
     first = mlp.initial_weights(DIGITS)
     again = mlp.initial_weights(dataclasses.replace(DIGITS, batch=128, learning_rate=1.0, workers=4))
     other = mlp.initial_weights(dataclasses.replace(DIGITS, seed=1))
@@ -180,7 +129,7 @@ def test_initial_weights_depend_on_the_seed_and_on_nothing_else_of_the_run():
     assert not any(np.array_equal(first[name], other[name]) for name in first)
 
 
-def test_names_and_bytes_of_the_parameters():
+def test_names_and_bytes_of_the_parameters_and_the_share_of_right_rows():
     task = Task(dimensions=(3, 4, 2))
     without = dataclasses.replace(task, bias=False)
     assert mlp.parameter_names(task) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
@@ -190,6 +139,11 @@ def test_names_and_bytes_of_the_parameters():
     for each in (task, without, *PRESETS.values()):
         assert mlp.parameter_bytes(each) == sum(value.nbytes for value in mlp.initial_weights(each).values())
         assert list(mlp.initial_weights(each)) == mlp.parameter_names(each)
+    task = Task(dimensions=(3, 3), bias=False)
+    weights = {"layer0.weight": np.eye(3)}
+    labels = np.array([0, 1, 2, 2])
+    features = np.array([[9.0, 1, 0], [1, 9, 0], [9, 0, 1], [0, 1, 9]])
+    assert mlp.accuracy(task, weights, features, labels) == 0.75
 
 
 def test_float32_stays_within_the_tolerances_of_float64_on_digits():
@@ -201,34 +155,3 @@ def test_float32_stays_within_the_tolerances_of_float64_on_digits():
     assert weight_deviation(single.state, exact.state) < 5e-6
     assert {value.dtype for value in single.state.values()} == {np.dtype(np.float32)}
     assert {value.dtype for value in exact.state.values()} == {np.dtype(np.float64)}
-
-
-def test_training_lowers_the_loss_and_raises_the_accuracy_on_digits():
-    rows = dataset.load(DIGITS)
-    trained = mlp.train(DIGITS, digits_batches(200))
-    before = mlp.accuracy(DIGITS, mlp.initial_weights(DIGITS), rows.test_features, rows.test_labels)
-    after = mlp.accuracy(DIGITS, trained.state, rows.test_features, rows.test_labels)
-    assert before < 0.3
-    assert after > 0.9
-    assert trained.losses[0] > 2
-    assert trained.losses[-1] < 0.5
-
-
-def test_the_training_starts_from_the_contracts_weights_and_ends_after_the_batches():
-    batches = list(digits_batches(3))
-    trained = mlp.train(DIGITS, batches)
-    state, losses = float64_weights(DIGITS), []
-    for step, (features, labels) in enumerate(batches):
-        loss, gradients, _ = mlp.loss_and_gradients(DIGITS, state, features.astype(np.float64), labels)
-        mlp.update(DIGITS, state, gradients, step)
-        losses.append(loss)
-    assert trained.losses == losses
-    assert all(np.array_equal(trained.state[name], state[name]) for name in state)
-
-
-def test_accuracy_is_the_share_of_rows_whose_largest_logit_is_their_labels():
-    task = Task(dimensions=(3, 3), bias=False)
-    weights = {"layer0.weight": np.eye(3)}
-    labels = np.array([0, 1, 2, 2])
-    features = np.array([[9.0, 1, 0], [1, 9, 0], [9, 0, 1], [0, 1, 9]])
-    assert mlp.accuracy(task, weights, features, labels) == 0.75

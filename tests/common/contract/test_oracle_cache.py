@@ -89,15 +89,6 @@ def test_a_damaged_file_is_computed_anew_and_mended(folder, computed, position):
     assert computed == ["run_oracle"] * 2
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"damaged"])
-def test_a_file_without_an_oracle_is_computed_anew(folder, computed, content):
-    oracle_cache.of_batch(TASK, 64, 10, with_state=False)
-    [path] = folder.iterdir()
-    path.write_bytes(content)
-    oracle_cache.of_batch(TASK, 64, 10, with_state=False)
-    assert computed == ["run_oracle"] * 2
-
-
 def test_a_file_of_another_oracle_under_this_ones_name_is_not_read(folder, computed):
     oracle_cache.of_batch(TASK, 64, 10, with_state=False)
     [path] = folder.iterdir()

@@ -56,7 +56,8 @@ def test_any_mixture_is_read_back(shares, velocity, decay, seed):
 
 
 def told(tensor):
-    return [coefficient is not None for coefficient in coefficients(tensor)]
+    """A + for each coefficient that is told: of both shares, of velocity, stale gradient and decay."""
+    return "".join("-" if coefficient is None else "+" for coefficient in coefficients(tensor))
 
 
 def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open():
@@ -66,21 +67,9 @@ def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open
     parallel = {"w": 3 * stale["w"]}
     after = {"w": before["w"] - 0.1 * sum(each.mean["w"] for each in gradients)}
     # Without momentum the velocity is the gradient of the step before.
-    assert told(read(Update(before, after, 0.1, gradients, parallel, stale))["w"]) == [
-        True,
-        True,
-        False,
-        False,
-        True,
-    ]
+    assert told(read(Update(before, after, 0.1, gradients, parallel, stale))["w"]) == "++--+"
     zeros = {"w": np.zeros((8, 4))}
-    assert told(read(Update(before, after, 0.1, gradients, zeros, stale))["w"]) == [
-        True,
-        True,
-        False,
-        True,
-        True,
-    ]
+    assert told(read(Update(before, after, 0.1, gradients, zeros, stale))["w"]) == "++-++"
 
     def first(state):
         return {"w": state["w"].ravel()[:4]}
@@ -88,7 +77,7 @@ def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open
     few = Update(
         first(before), first(after), 0.1, [Gradient(first(each.mean)) for each in gradients], first(zeros), first(stale)
     )
-    assert sum(told(read(few)["w"])) < 5
+    assert "-" in told(read(few)["w"])
 
 
 @pytest.mark.parametrize(
@@ -106,11 +95,3 @@ def test_evidence_that_is_no_update_is_refused_with_the_reason(change, why):
     update = Update(weights, weights, 0.1, [recipe.worker_gradient(TASK, weights, *shards(TASK, 0, 1)[0])])
     with pytest.raises(ValueError, match=why):
         recipe.solve(dataclasses.replace(update, **change))
-
-
-def test_a_tensor_that_does_not_move_has_no_residual_and_tells_that_nothing_counted():
-    weights = mlp.initial_weights(TASK)
-    gradients = [recipe.worker_gradient(TASK, weights, *part) for part in shards(TASK, 0, 2)]
-    tensor = read(Update(weights, weights, 0.1, gradients))["layer0.weight"]
-    assert [share.value for share in tensor.shares] == pytest.approx([0.0, 0.0], abs=1e-12)
-    assert tensor.residual == 0.0

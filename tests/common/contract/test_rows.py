@@ -12,8 +12,6 @@ from common.contract.work import Work
 from common.errors import UserError
 
 DIGITS = PRESETS["digits"]
-TOGETHER = [Work.UNDISTRIBUTED, Work.REPLICAS_IN_ONE_PROCESS, Work.COORDINATED]
-"""Work of which one process gets the rows of all workers."""
 
 ROWS, LOCAL_ROWS, WORLD_SIZES = st.integers(1, 60), st.integers(1, 20), st.integers(1, 8)
 SEEDS, STEPS = st.integers(0, 2**32), st.integers(1, 12)
@@ -64,20 +62,6 @@ def test_batches_of_other_sizes_before_leave_no_row_out_and_take_none_twice(rows
     assert np.array_equal(np.concatenate(sequence), RowOrder(rows, seed).cut(0, positions))
 
 
-@pytest.mark.parametrize(("steps", "rows"), [(0, 64), (10, 0), (-1, 64)])
-def test_a_piece_has_steps_and_rows(steps, rows):
-    with pytest.raises(ValueError, match="A piece has steps and rows"):
-        Piece(steps, rows)
-
-
-@given(ROWS, st.sampled_from([1, 2, 3, 4, 6, 12]), st.sampled_from([1, 2, 3, 4, 6, 12]), STEPS, SEEDS)
-def test_a_step_has_the_same_rows_in_the_same_order_for_any_world_size(rows, one_size, other_size, steps, seed):
-    one = sharded_batches(rows, 12 // one_size, one_size, steps, seed)
-    other = sharded_batches(rows, 12 // other_size, other_size, steps, seed)
-    for shards, other_shards in zip(one, other, strict=True):
-        assert np.array_equal(np.concatenate(shards), np.concatenate(other_shards))
-
-
 @given(ROWS, st.lists(st.tuples(st.integers(0, 300), st.integers(1, 90)), min_size=1, max_size=8), SEEDS)
 def test_a_cut_does_not_depend_on_the_cuts_before_it(rows, cuts, seed):
     order, longest = RowOrder(rows, seed), RowOrder(rows, seed).cut(0, 400)
@@ -93,90 +77,33 @@ def test_the_order_is_the_seeds_own(seed, other):
     assert not np.array_equal(rows[:1000], rows[1000:]), "each epoch has a permutation of its own"
 
 
-def test_the_first_rows_of_seed_0_are_these():
+def test_the_first_rows_of_seed_0_are_these_and_a_share_goes_on_for_ever():
     first, second, third = [9, 1, 3, 8, 7, 6, 0, 4, 2, 5], [2, 7, 0, 4, 1, 6, 8, 9, 3, 5], [7, 9, 5, 1, 4]
     rows = RowOrder(10, 0).cut(0, 25)
     assert rows.tolist() == first + second + third
     assert rows.dtype == np.int64
-
-
-def test_a_share_worked_out_by_hand():
-    order = RowOrder(100, 0)
-    batches = list(Share(global_batch=8, start=6, count=2).rows(100, seed=0, first_step=3, stop=5))
-    assert [batch.tolist() for batch in batches] == [order.cut(30, 32).tolist(), order.cut(38, 40).tolist()]
-
-
-def test_without_a_last_step_a_share_goes_on_for_ever():
     endless = Share(8, 0, 8).rows(10, 0, 1000)
     first = [next(endless).tolist() for _ in range(100)]
     assert first == [batch.tolist() for batch in Share(8, 0, 8).rows(10, 0, 1000, 1100)]
 
 
-@given(st.integers(0, 50), st.integers(1, 6), st.integers(1, 8))
-def test_a_share_that_begins_later_goes_on_where_an_earlier_one_would_be(first_step, global_rows, steps):
-    share = Share(global_rows, global_rows - 1, 1)
-    whole = list(share.rows(7, 3, 0, first_step + steps))
-    assert np.array_equal(whole[first_step:], list(share.rows(7, 3, first_step, first_step + steps)))
-
-
 # What a process gets
 
 
-def test_each_data_parallel_worker_gets_a_slice_of_its_own():
-    shares = [share_of(Task(batch=64), Work.DATA_PARALLEL, True, rank, 4) for rank in range(4)]
-    assert shares == [Share(64, 0, 16), Share(64, 16, 16), Share(64, 32, 16), Share(64, 48, 16)]
-    weak = [share_of(Task(batch=64, scaling="weak"), Work.DATA_PARALLEL, True, rank, 2) for rank in range(2)]
-    assert weak == [Share(128, 0, 64), Share(128, 64, 64)]
-
-
-@pytest.mark.parametrize("work", TOGETHER)
-def test_a_process_that_has_all_workers_gets_the_rows_of_all_of_them(work):
-    assert share_of(Task(batch=64), work, True, 0, 4) == Share(64, 0, 64)
-    assert share_of(Task(batch=64, scaling="weak"), work, True, 0, 4) == Share(256, 0, 256)
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_parts_of_one_model_all_get_the_whole_batch(rank):
-    assert share_of(Task(batch=64), Work.PARTS_OF_ONE_MODEL, True, rank, 2) == Share(64, 0, 64)
-    weak = Task(batch=64, scaling="weak")
-    assert share_of(weak, Work.PARTS_OF_ONE_MODEL, True, rank, 2) == Share(128, 0, 128)
-
-
-@pytest.mark.parametrize("scaling", ["strong", "weak"])
-def test_a_step_without_synchrony_is_one_workers_update_of_a_batch_of_its_own(scaling):
-    task = Task(batch=63, scaling=scaling)
-    assert share_of(task, Work.COORDINATED, False, 0, 2) == Share(63, 0, 63)
-
-
-@pytest.mark.parametrize("work", [work for work in Work if work is not Work.PARTS_OF_ONE_MODEL])
-def test_a_batch_that_workers_cannot_divide_is_refused(refusal, work):
-    assert "--batch 63 or 66" in refusal(lambda: share_of(Task(batch=64), work, True, 0, 3))
-
-
-def test_parts_of_one_model_need_no_batch_that_they_divide():
-    assert share_of(Task(batch=64), Work.PARTS_OF_ONE_MODEL, True, 0, 3) == Share(64, 0, 64)
-    assert share_of(Task(batch=64, scaling="weak"), Work.PARTS_OF_ONE_MODEL, True, 0, 3) == Share(192, 0, 192)
-
-
-def test_a_strong_batch_is_divided_and_a_weak_one_multiplied():
-    strong, weak = Task(batch=64), Task(batch=64, scaling="weak")
-    assert [local_batch(strong, workers) for workers in (1, 2, 4)] == [64, 32, 16]
-    assert [local_batch(weak, workers) for workers in (1, 2, 3)] == [64, 64, 64]
-    for work in (*TOGETHER, Work.DATA_PARALLEL):
-        assert [global_batch(strong, work, workers) for workers in (1, 2, 4)] == [64, 64, 64]
-        assert [global_batch(weak, work, workers) for workers in (1, 2, 3)] == [64, 128, 192]
-
-
-@pytest.mark.parametrize(
-    ("batch", "workers", "nearest"),
-    [(64, 3, "63 or 66"), (65, 4, "64 or 68"), (67, 4, "64 or 68"), (5, 4, "4 or 8"), (3, 4, "4"), (1, 2, "2")],
-)
-def test_a_global_batch_that_does_not_divide_names_the_nearest_sizes_that_do(refusal, batch, workers, nearest):
-    task = Task(batch=batch)
-    for ask in (lambda: local_batch(task, workers), lambda: global_batch(task, Work.DATA_PARALLEL, workers)):
-        text = refusal(ask)
-        assert f"global batch of {batch} doesn't divide by {workers} workers" in text
-        assert f"use --batch {nearest}, or another number of workers" in text
+@pytest.mark.parametrize("work", Work)
+def test_a_data_parallel_worker_gets_a_slice_of_its_own_and_every_other_process_all_rows(work):
+    """Workers have to divide the batch but for parts of one model; without synchrony it is one worker's."""
+    for scaling, size in (("strong", 64), ("weak", 256)):
+        task = Task(batch=64, scaling=scaling)
+        slices = [Share(size, rank * size // 4, size // 4) for rank in range(4)]
+        expected = slices if work is Work.DATA_PARALLEL else [Share(size, 0, size)] * 4
+        assert [share_of(task, work, True, rank, 4) for rank in range(4)] == expected
+        assert share_of(Task(batch=63, scaling=scaling), Work.COORDINATED, False, 0, 2) == Share(63, 0, 63)
+    if work is Work.PARTS_OF_ONE_MODEL:
+        assert share_of(Task(batch=64), work, True, 0, 3) == Share(64, 0, 64)
+    else:
+        with pytest.raises(UserError, match="--batch 63 or 66"):
+            share_of(Task(batch=64), work, True, 0, 3)
 
 
 @given(st.integers(1, 500), st.integers(1, 40))
@@ -195,15 +122,11 @@ def test_the_sizes_that_a_refusal_names_do_divide_and_are_the_nearest(batch, wor
 # The rows of a batch
 
 
-def test_a_batch_gathers_its_rows_when_it_is_asked():
+def test_a_batch_gathers_its_rows_when_it_is_asked_into_a_buffer_if_it_has_one():
     rows = dataset.load(DIGITS)
     batch = Batch(7, np.array([5, 3, 3]), rows)
     assert np.array_equal(batch.features, rows.train_features[[5, 3, 3]])
     assert np.array_equal(batch.labels, rows.train_labels[[5, 3, 3]])
-
-
-def test_batches_with_a_buffer_gather_into_it():
-    rows = dataset.load(DIGITS)
     buffer = (np.empty((2, 64), np.float32), np.empty(2, np.int64))
     for chosen in ([5, 3], [0, 1436]):
         batch = Batch(0, np.array(chosen), rows, buffer)

@@ -5,10 +5,12 @@ import dataclasses
 import importlib
 import subprocess
 import sys
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
 from common.declarations import catalogue
+from common.errors import UserError
 from common.paths import ROOT
 
 HEAD = """
@@ -41,17 +43,22 @@ def folders(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-def test_strategies_come_in_the_order_of_their_declarations(folders):
+def test_strategies_come_in_the_order_of_their_declarations_and_are_found_by_their_names(folders, refusal, tmp_path):
+    (tmp_path / "empty_impl").mkdir()
     folders(
+        other='OTHER = declare("other/one.py", name="other")',
         made_impl="""
 LATER = declare("made_impl/one.py", name="z_first")
 EARLIER = declare("made_impl/one.py", name="a_second", base="z_first", compared_with={"like": "m_third"})
 LAST = declare("made_impl/one.py", name="m_third", base="z_first")
 NO_STRATEGY = "made_impl/one.py"
-"""
+""",
     )
     known = catalogue.strategies()
     assert list(known) == [strategy.name for strategy in known.values()] == ["z_first", "a_second", "m_third"]
+    assert catalogue.find("m_third") is known["m_third"]
+    said = "There is no strategy named 'third': choose one of z_first, a_second, m_third."
+    assert refusal(lambda: catalogue.find("third")) == said
 
 
 def test_a_folder_stands_behind_those_of_its_bases(folders):
@@ -62,14 +69,6 @@ def test_a_folder_stands_behind_those_of_its_bases(folders):
         d_impl='D = declare("d_impl/one.py", name="d_alone")',
     )
     assert list(catalogue.strategies()) == ["b_alone", "d_alone", "a", "c"]
-
-
-def test_a_folder_without_declarations_and_one_of_another_name_are_passed_over(folders, tmp_path):
-    folders(
-        made_impl='ONE = declare("made_impl/one.py", name="one")', other='TWO = declare("other/one.py", name="two")'
-    )
-    (tmp_path / "empty_impl").mkdir()
-    assert list(catalogue.strategies()) == ["one"]
 
 
 REFUSED = {
@@ -107,17 +106,6 @@ def test_a_declaration_that_cannot_be_meant_is_one_line_that_names_its_place(fol
     assert refusal(catalogue.strategies) == said
 
 
-def test_a_strategy_is_found_by_its_name_and_another_name_is_refused_with_those_that_exist(folders, refusal):
-    folders(
-        made_impl="""
-ONE = declare("made_impl/one.py", name="one")
-TWO = declare("made_impl/one.py", name="two", base="one")
-"""
-    )
-    assert catalogue.find("two") is catalogue.strategies()["two"]
-    assert refusal(lambda: catalogue.find("tow")) == "There is no strategy named 'tow': choose one of one, two."
-
-
 def test_a_family_is_known_by_its_environment(folders):
     folders(
         a_impl='A = declare("a_impl/one.py", name="a", base="b")\nA2 = declare("a_impl/one.py", name="a2", base="b")',
@@ -139,31 +127,35 @@ def test_the_catalogue_needs_no_installed_package():
     assert found.stdout.split() == list(catalogue.strategies())
 
 
-def test_every_script_that_is_a_strategys_is_declared_once():
-    scripts = [strategy.script for strategy in catalogue.strategies().values()]
-    assert len(set(scripts)) == len(scripts)
-
-
-def test_speed_up_is_always_over_what_distributes_nothing():
+def test_speed_up_is_over_what_distributes_nothing_and_every_value_is_one_that_options_take():
     known = catalogue.strategies()
     for strategy in known.values():
         assert (strategy.base is None) == (strategy.most_workers == 1)
         assert strategy.base is None or known[strategy.base].base is None
-
-
-def test_every_variant_and_every_synchronous_way_is_one_that_the_options_take():
     for strategy in catalogue.strategies().values():
         for values in (*strategy.variants, *strategy.over_links, strategy.synchronous_with):
             options = strategy.options(**values)
             assert dataclasses.asdict(options).items() >= dict(values).items()
         assert strategy.is_synchronous(strategy.options(**strategy.synchronous_with))
-
-
-def test_every_value_that_an_option_is_tried_with_is_another_one_that_it_takes():
     for strategy in catalogue.strategies().values():
         for each in dataclasses.fields(strategy.options):
             for value in each.metadata["tried"]:
                 assert getattr(strategy.options(**{each.name: value}), each.name) == value != each.default
+
+
+def test_every_number_and_every_choice_among_the_options_has_bounds():
+    for strategy in catalogue.strategies().values():
+        types = get_type_hints(strategy.options)
+        for each in dataclasses.fields(strategy.options):
+            is_count = isinstance(each.default, int) and each.default > 0
+            wrong = (
+                [0 if is_count else -1, -1.5, float("nan")]
+                if {int, float} & {types[each.name], *get_args(types[each.name])}
+                else []
+            )
+            for value in wrong or ["nonsense"] * (get_origin(types[each.name]) is Literal):
+                with pytest.raises(UserError, match=f"--{each.name.replace('_', '-')} {value}: "):
+                    strategy.options(**{each.name: value})
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

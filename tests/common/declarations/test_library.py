@@ -2,6 +2,8 @@
 
 import pytest
 
+from common.contract.collectives import Collective
+from common.declarations import catalogue
 from common.declarations.library import gloo_reduce_scatter_bytes
 
 
@@ -9,3 +11,12 @@ from common.declarations.library import gloo_reduce_scatter_bytes
 def test_the_formula_of_gloos_reduce_scatter_counts_the_sums_that_are_put_in_order(ranks, factor):
     """Up to four ranks as counted on the wire, over JAX."""
     assert gloo_reduce_scatter_bytes(2**20, ranks) == pytest.approx(factor * 2**20)
+
+
+@pytest.mark.parametrize(
+    "library",
+    [library for library in catalogue.libraries().values() if library.by_default],
+    ids=lambda library: library.name,
+)
+def test_a_library_has_each_collective_or_says_why_not(library):
+    assert sorted([*library.collectives, *library.lacks]) == sorted(Collective)

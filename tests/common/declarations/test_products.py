@@ -31,19 +31,9 @@ def test_a_value_that_cannot_be_meant_is_refused(arguments, said, refusal):
     assert said in refusal(lambda: parse(Products, "help", arguments))
 
 
-def test_one_worker_distributes_nothing(refusal):
-    assert "distributes nothing: give it 2 or more" in refusal(lambda: check_workers(SHARED, Products(), 1))
-
-
-def test_a_size_that_the_workers_cannot_share_is_refused(refusal):
+def test_workers_share_every_product_evenly_and_arguments_give_it_back(refusal):
     said = refusal(lambda: check_workers(SHARED, Products(sizes=(64, 100)), 3))
     assert said == "3 workers can't share 64 rows evenly: give --sizes that 3 divides."
-
-
-def test_a_product_in_one_process_has_no_workers(refusal):
     assert "is one process" in refusal(lambda: check_workers(ALONE, Products(), 2))
-
-
-def test_the_arguments_of_products_give_them_back():
     products = Products(sizes=(8, 16), iterations=3, seed=5, workers=2)
     assert parse(Products, "help", options_of(products, Products())) == products

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from common.declarations.slurm import FIRST_PORT, SlurmTask, srun, task_of_step
+from common.declarations.slurm import FIRST_PORT, SlurmTask, task_of_step
 from common.errors import UserError
 
 STEP = {
@@ -33,31 +33,11 @@ def step(monkeypatch):
     return start
 
 
-def test_a_step_shares_its_nodes_with_other_steps_and_leaves_nothing_to_the_users_variables():
-    command = srun(["node1", "node2"], 3, mpi="pmix", options=["--cpu-bind=none"])
-    assert (command[0], command[-1]) == ("srun", "--cpu-bind=none")
-    world = {"--nodes=2", "--ntasks=6", "--ntasks-per-node=3", "--nodelist=node1,node2", "--mpi=pmix"}
-    assert world | {"--overlap", "--quiet", "--mem=0", "--export=ALL"} == {*command[1:-1]}
-    assert {"--nodes=1", "--ntasks=1", "--mpi=none"} < {*srun(["node1"])}
-
-
-def test_a_task_of_a_step_knows_its_rank_its_host_and_where_all_meet(step):
+def test_a_task_of_a_step_knows_its_rank_its_host_and_where_only_its_own_step_meets(step):
     step()
     assert task_of_step() == SlurmTask(3, 5, 1, 2, "node07", FIRST_PORT + 1203)
     step(SLURM_NODEID="2", SLURM_LOCALID="0", SLURM_PROCID="4")
     assert task_of_step() == SlurmTask(4, 5, 0, 1, "node07", FIRST_PORT + 1203)
-
-
-@pytest.mark.parametrize(
-    ("hosts", "first"),
-    [("node7", "node7"), ("a-1,b-[2-3]", "a-1"), ("rack[1-2]-x,b", "rack1-x"), ("n[07,9]", "n07")],
-)
-def test_the_first_host_is_that_of_the_list(step, hosts, first):
-    step(SLURM_STEP_NODELIST=hosts)
-    assert task_of_step().first_host == first
-
-
-def test_steps_and_jobs_meet_at_ports_of_their_own(step):
     ports = set()
     for job, number in (("12", "3"), ("12", "4"), ("13", "3")):
         step(SLURM_JOB_ID=job, SLURM_STEP_ID=number)

@@ -48,22 +48,14 @@ def parsed(line):
     return parse(Sweep, "Collectives.", line.split())
 
 
-def test_the_short_options_are_those_of_nccl_tests():
+def test_the_short_options_are_those_of_nccl_tests_and_each_has_a_long_name():
     sweep = parsed("-b 8 -e 4M -f 8 -n 5 -w 2")
     assert sweep.size_bytes == [8, 64, 512, 4096, 32768, 262144, 2097152]
     assert (sweep.iterations, sweep.warmup_iterations) == (5, 2)
     assert sweep == Sweep(step_factor=8, iterations=5, warmup_iterations=2)
-
-
-def test_every_short_option_has_a_long_name_and_types_and_checks_can_be_chosen():
     long = "--min-bytes 16 --max-bytes 1K --step-factor 4 --iterations 3 --warmup-iterations 0 --data-type int32"
     assert parsed(f"{long} --no-check") == parsed("-b 16 -e 1K -f 4 -n 3 -w 0 -d int32 --no-check")
     assert parsed(f"{long} --no-check").check is False
-
-
-def test_without_options_sizes_double_from_8_bytes_to_4_mebibytes():
-    assert parsed("").size_bytes == [8 * 2**place for place in range(20)]
-    assert parsed("") == Sweep()
 
 
 @pytest.mark.parametrize(
@@ -74,18 +66,11 @@ def test_sizes_are_in_bytes_or_powers_of_1024(text, size):
     assert Sweep(sizes=(text,)).size_bytes == [size]
 
 
-def test_the_sizes_that_are_named_are_measured_once_each_and_ascend():
+def test_the_sizes_that_are_named_are_measured_once_each_or_those_up_to_the_largest():
     assert parsed("--sizes 1M 8 4K 1024K -e 16M").size_bytes == [8, 4096, 2**20]
-
-
-def test_the_largest_size_is_reached_and_never_passed():
     assert Sweep(min_bytes="8", max_bytes="64", step_factor=2).size_bytes == [8, 16, 32, 64]
     assert Sweep(min_bytes="8", max_bytes="63", step_factor=2).size_bytes == [8, 16, 32]
     assert Sweep(min_bytes="64", max_bytes="64").size_bytes == [64]
-
-
-def test_collectives_are_measured_in_the_order_in_which_they_are_named():
-    assert parsed("--collectives broadcast all_reduce").collectives == (Collective.BROADCAST, Collective.ALL_REDUCE)
 
 
 @pytest.mark.parametrize(
@@ -122,19 +107,7 @@ def test_a_launch_without_collectives_is_refused(refusal):
     assert text.startswith("--collectives: name one at least of send_receive, broadcast,")
 
 
-def test_an_option_that_is_not_there_ends_with_the_usual_status(capsys):
-    with pytest.raises(SystemExit) as ended:
-        parsed("--sides 8")
-    assert ended.value.code == 2
-    assert "--sides" in capsys.readouterr().err
-
-
 @settings(max_examples=40)
 @given(sweeps())
 def test_the_options_of_a_sweep_are_read_as_the_same_sweep(sweep):
     assert parse(Sweep, "Collectives.", options_of(sweep, Sweep())) == sweep
-
-
-def test_only_what_differs_from_the_defaults_is_an_option():
-    assert options_of(Sweep(), Sweep()) == []
-    assert options_of(Sweep(workers=4, check=False), Sweep()) == ["--no-check", "--workers", "4"]

@@ -9,7 +9,7 @@ from common.environments.durations import in_words, with_parts
     ("seconds", "words"),
     [(0, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min 0 s"), (4000, "66 min 40 s")],
 )
-def test_a_duration_is_told_to_what_can_be_told_apart(seconds, words):
+def test_durations_are_told_to_what_can_be_told_apart(seconds, words):
     assert in_words(seconds) == words
 
 

@@ -9,7 +9,6 @@ import threading
 import tomllib
 import zipfile
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -240,12 +239,6 @@ def test_a_second_maker_waits_for_the_first(index, capsys):
         assert not environment.python.exists()
     second.join()
     assert environment.made.exists()
-
-
-def test_a_checkout_that_cannot_be_written_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(inventory, "FOLDER", Path("/proc/nowhere"))
-    with pytest.raises(UserError, match=r"/proc/nowhere.* can't be written .*: choose a folder that you may write to"):
-        installation.make([Environment("one", ("first==1.0",))])
 
 
 def test_without_uv_one_line_says_how_to_have_it(index, monkeypatch):

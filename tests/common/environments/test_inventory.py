@@ -6,7 +6,6 @@ import pytest
 
 from common.environments import inventory
 from common.environments.inventory import Environment
-from common.errors import NotInstalledError
 
 
 @pytest.mark.parametrize(
@@ -36,18 +35,3 @@ def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     else:
         environment.python.unlink()
     assert not environment.is_made(version)
-
-
-def test_an_environment_that_is_not_finished_has_no_interpreter(tmp_path, monkeypatch):
-    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    one = Environment("one", ())
-    assert inventory.python_of("one") is None
-    one.made.parent.mkdir()
-    with pytest.raises(NotInstalledError, match="isn't finished: run `nox -s one`"):
-        inventory.python_of("one")
-    one.failed.write_text("It can't be made.\n")
-    with pytest.raises(NotInstalledError, match=r"^It can't be made\.$"):
-        inventory.python_of("one")
-    one.failed.unlink()
-    one.made.touch()
-    assert inventory.python_of("one") == one.python

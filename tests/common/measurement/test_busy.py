@@ -61,11 +61,8 @@ def test_every_clocked_step_takes_its_share_longer(windows, share):
     assert busier == pytest.approx([(1 + share) * seconds for seconds in ordinary], rel=5e-4)
 
 
-def test_the_first_step_which_compiles_is_not_what_a_step_takes(windows):
+def test_busy_work_follows_what_steps_take_but_for_the_first_which_compiles(windows):
     assert windows([5.0, *[0.01] * 59], 0.05) == pytest.approx([0.0105] * 4, rel=1e-3)
-
-
-def test_where_steps_become_slower_the_busy_work_follows_a_window_later(windows):
     slower = windows([*[0.01] * 30, *[0.02] * 30], 0.05)
     assert slower == pytest.approx([0.0105, 0.0205, 0.021, 0.021], rel=1e-3)
 

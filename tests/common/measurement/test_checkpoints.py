@@ -92,15 +92,6 @@ def test_a_killed_run_goes_on_from_its_checkpoint_on_the_trajectory_of_an_uninte
     assert [(window.step, window.steps) for window in rest.record.windows] == [(26, 4), (30, 6), (36, 4)]
 
 
-def test_momentum_is_part_of_what_a_checkpoint_goes_on_with(numpy_launch, tmp_path):
-    task = dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "state")
-    numpy_launch(dataclasses.replace(task, steps=20))
-    run_states = numpy_launch(task).runs[0].initial_state
-    assert {name for name in run_states if name.endswith(".momentum")} == {
-        f"{name}.momentum" for name in mlp.parameter_names(task)
-    }
-
-
 def test_every_rank_starts_from_rank_0s_checkpoint_and_another_world_size_may_go_on(numpy_launch, tmp_path):
     whole = numpy_launch(MOMENTUM, 4)
     task = dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "state")

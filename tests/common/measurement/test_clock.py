@@ -4,8 +4,6 @@ import dataclasses
 import itertools
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import structs
 
 from common.contract.task import Task
@@ -48,48 +46,6 @@ def clocked(time):
     return train
 
 
-def test_windows_end_after_the_first_step_after_the_warm_up_when_full_and_with_the_run():
-    assert edges_of(TASK) == [(0, 1), (1, 6), (6, 16), (16, 26), (26, 30)]
-
-
-def test_a_run_that_goes_on_warms_up_again():
-    assert edges_of(TASK, first_step=15) == [(15, 16), (16, 21), (21, 30)]
-
-
-def test_windows_end_at_checkpoints(tmp_path):
-    task = Task(steps=30, warmup_steps=6, window_steps=10, checkpoint=tmp_path / "state", checkpoint_steps=4)
-    assert edges_of(task) == [
-        *((0, 1), (1, 4), (4, 6), (6, 8), (8, 12), (12, 16), (16, 20), (20, 24), (24, 26), (26, 28), (28, 30)),
-    ]
-
-
-def window_that_has(step, task, first_step):
-    """What tells the windows of steps after the warm-up apart: between them lie full windows and checkpoints."""
-    since = step - first_step - task.warmup_steps
-    return since // task.window_steps, step // task.checkpoint_steps if task.checkpoint_steps else 0
-
-
-@given(st.integers(1, 20), st.integers(1, 60), st.integers(1, 25), st.integers(0, 15), st.integers(0, 40))
-def test_windows_hold_every_step_once_and_end_only_where_they_must(
-    tmp_path_factory, warmup, measured, window, every, first_step
-):
-    task = Task(
-        steps=first_step + warmup + measured,
-        warmup_steps=warmup,
-        window_steps=window,
-        checkpoint_steps=every,
-        checkpoint=tmp_path_factory.getbasetemp() / "never_written",
-    )
-    found = edges_of(task, first_step)
-    assert [step for start, end in found for step in range(start, end)] == list(range(first_step, task.steps))
-    warm = first_step + warmup
-    assert all(start >= warm or end <= warm for start, end in found)
-    kept = [range(start, end) for start, end in found if start >= warm]
-    places = [{window_that_has(step, task, first_step) for step in steps} for steps in kept]
-    assert all(len(each) == 1 for each in places)
-    assert len(set.union(*places)) == len(kept)
-
-
 def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(clocked):
     clock = clocked(TASK, rank=3)
     assert clock.windows == [
@@ -124,50 +80,18 @@ def test_what_is_left_out_is_in_no_part_of_the_time_to_the_first_step(time, monk
     assert clock.startup_processor_seconds.first_step == 0.5 * (10.0 - 4.0) - 1.0
 
 
-def test_a_window_says_when_it_started_counted_from_the_processs_start(time, monkeypatch):
-    # The clock of the windows began long before the process did.
-    time.now = 1000.0
-    monkeypatch.setattr(time, "since_start", lambda: 4.0)
-    clock = clock_of(TASK)
-    time.now += 2.5
-    clock.start(6)
-    time.now += 1.0
-    clock.stop(16)
-    assert [window.started_seconds for window in clock.windows] == [6.5]
-
-
-def test_a_run_that_goes_on_has_a_first_step_of_its_own(clocked):
-    clock = clocked(TASK, first_step=15)
-    assert clock.startup_seconds.first_step == 1.0 - 3.0
-    assert [(window.step, window.steps) for window in clock.windows] == [(21, 9)]
-
-
-def test_time_between_windows_is_in_none(time):
-    clock = clock_of(TASK)
-    clock.start(0)
-    time.now += 1.0
-    assert clock.stop(1) == 1.0
-    time.now += 1000.0
-    clock.start(1)
-    time.now += 5.0
-    assert clock.stop(6) == 5.0
-    assert clock.training_seconds == 6.0
-
-
-def test_the_wait_for_the_device_belongs_to_the_window(clocked, time):
-    def wait():
-        time.now += 0.5
-
-    assert [window.seconds for window in clocked(TASK, synchronize=wait).windows] == [10.5, 10.5, 4.5]
-
-
-def test_waiting_for_rows_is_told_per_window_once_it_is_measured(clocked):
+def test_the_wait_for_the_device_and_for_rows_belongs_to_the_window(clocked, time):
     def wait_for_rows(clock, step):
         clock.input_seconds = (clock.input_seconds or 0.0) + 0.25
 
     assert all(window.input_seconds is None for window in clocked(TASK).windows)
     windows = clocked(TASK, during_step=wait_for_rows).windows
     assert [window.input_seconds for window in windows] == [2.5, 2.5, 1.0]
+
+    def wait():
+        time.now += 0.5
+
+    assert [window.seconds for window in clocked(TASK, synchronize=wait).windows] == [10.5, 10.5, 4.5]
 
 
 def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_launchs_own(clocked, monkeypatch):

@@ -1,5 +1,8 @@
 """The messages of a step, sent one after another in each call and each checked, by a library made of NumPy."""
 
+import time
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -50,7 +53,7 @@ def prepare(collective, elements, sent, spoil=lambda collective, results: result
     return Operation(load, run, lambda: results)
 
 
-def measured(folder, messages=tuple(MESSAGES), pipelined=False, **how):
+def measured(folder, messages=tuple(MESSAGES), pipelined=False, barrier=lambda: None, **how):
     """The cell, and the collectives in the order in which they were called."""
     trace = Trace(strategy="mine", workers=2, source="x", library="numpy", data_type="float32", messages=[*messages])
     path, record, sent = folder / "trace", folder / "replay.json", []
@@ -58,20 +61,21 @@ def measured(folder, messages=tuple(MESSAGES), pipelined=False, **how):
     sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, pipelined=pipelined, record=record)
     world = World(placement=OVERSUBSCRIBED, size=RANKS)
     try:
-        measure(LIBRARY, sweep, world, lambda *what: prepare(*what, sent, **how), lambda: None, {})
+        measure(LIBRARY, sweep, world, lambda *what: prepare(*what, sent, **how), barrier, {})
     finally:
         lines = [line for line in read_lines(cells_path(record)) if "collective" in line]
     [cell] = [Cell(**line) for line in lines]
     return cell, sent
 
 
-def test_every_call_sends_all_messages_in_their_order(tmp_path):
+def test_every_call_sends_all_messages_in_their_order_whose_formulas_add_up(tmp_path):
     cell, sent = measured(tmp_path)
     assert (cell.status, cell.collective, cell.size_bytes) == ("ok", STEP, 72)
     assert sent[:12] == 4 * ["all_reduce", "broadcast", "all_reduce"]
     assert [Message(**each) for each in cell.messages] == MESSAGES
     assert list(map(len, cell.entered_seconds)) == [3]
     assert cell.loop_calls == 1
+    assert (cell.formula_bytes, cell.algorithm) == (144.0, "a shift")
 
 
 def test_pipelined_steps_are_clocked_as_one_loop(tmp_path):
@@ -82,17 +86,22 @@ def test_pipelined_steps_are_clocked_as_one_loop(tmp_path):
     assert sent[:12] == 4 * ["all_reduce", "broadcast", "all_reduce"]
 
 
-def test_the_formula_of_a_step_is_the_sum_of_its_messages(tmp_path):
-    cell, _ = measured(tmp_path)
-    assert (cell.formula_bytes, cell.algorithm) == (144.0, "a shift")
+def test_the_wait_at_the_barrier_before_a_call_is_no_part_of_the_call(tmp_path):
+    cell, _ = measured(tmp_path, barrier=lambda: time.sleep(0.02))
+    [entered], [left] = cell.entered_seconds, cell.left_seconds
+    assert all(end - begin < 0.02 for begin, end in zip(entered, left, strict=True))
+    assert all(later - earlier >= 0.02 for earlier, later in pairwise(entered))
 
 
 def test_a_wrong_result_of_one_message_fails_the_step(tmp_path):
     def spoil(collective, results):
         return [result + (collective == Collective.BROADCAST) for result in results]
 
-    with pytest.raises(LaunchFailedError, match="broadcast of 8 bytes"):
+    said = "^NumPy: broadcast of 8 bytes among 2 ranks gave rank 0 2 of 2 elements wrong; element 0 is "
+    with pytest.raises(LaunchFailedError, match=said):
         measured(tmp_path, spoil=spoil)
+    lines = [line for line in read_lines(cells_path(tmp_path / "replay.json")) if "collective" in line]
+    assert [line["status"] for line in lines] == ["failed"]
 
 
 def test_a_message_in_place_of_its_twin_is_noticed(tmp_path):

@@ -67,9 +67,15 @@ def test_busy_and_stolen_time_are_those_of_the_cores_that_the_process_is_kept_on
     assert told["busy_seconds"] == pytest.approx(2.0 - 0.14 - 0.18)
 
 
-def test_the_clock_rate_is_the_mean_of_its_cores(machine):
+def test_the_clock_rate_is_the_mean_of_its_cores_and_time_that_a_quota_takes_is_told(machine, tmp_path, monkeypatch):
     machine(BEFORE, {0: "9000000\n", 1: "2400000\n", 3: "2600000\n"})
     assert around(Meter([1, 3]))["clock_megahertz"] == 2500.0
+    file = tmp_path / "cpu.stat"
+    file.write_text("throttled_usec 1000000\n")
+    machine(BEFORE)
+    monkeypatch.setattr(limits, "throttles", lambda: [file])
+    told = around(Meter([1]), lambda: file.write_text("throttled_usec 1250000\n"))
+    assert told["throttled_seconds"] == pytest.approx(0.25)
 
 
 ALWAYS = {"own_seconds", "involuntary_switches", "spin_seconds"}
@@ -93,34 +99,16 @@ def test_what_the_kernel_does_not_tell_is_left_out(machine, cores, megahertz):
     assert set(around(Meter([1, 3]))) == ALWAYS
 
 
-def test_without_the_kernels_files_the_rest_is_told_and_its_own_processor_time_is_right(machine):
-    told = around(Meter([1, 3]), lambda: compute(0.1))
-    assert set(told) == ALWAYS
-    assert 0.1 <= told["own_seconds"] < 0.2
-
-
-def test_a_process_without_cores_of_its_own_is_not_told_how_busy_they_were(machine, monkeypatch):
+def test_without_cores_or_processes_of_its_own_it_is_not_told_how_busy_they_were(machine, monkeypatch):
+    machine(BEFORE)
+    assert set(around(Meter([1]))) == ALWAYS | OF_CORES
+    monkeypatch.setattr(multiprocessing, "active_children", lambda: ["a process that loads rows"])
+    assert set(around(Meter([1]))) == ALWAYS | {"core_seconds", "steal_seconds"}
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 3})
     machine(BEFORE, {1: "2400000\n"})
     told = around(Meter([]), lambda: machine(AFTER))
     assert set(told) == ALWAYS | {"core_seconds", "steal_seconds"}
     assert told["steal_seconds"] == pytest.approx(0.14)
-
-
-def test_time_that_a_quota_takes_is_told_where_there_is_one(machine, tmp_path, monkeypatch):
-    file = tmp_path / "cpu.stat"
-    file.write_text("throttled_usec 1000000\n")
-    machine(BEFORE)
-    monkeypatch.setattr(limits, "throttles", lambda: [file])
-    told = around(Meter([1]), lambda: file.write_text("throttled_usec 1250000\n"))
-    assert told["throttled_seconds"] == pytest.approx(0.25)
-
-
-def test_processes_that_the_worker_started_are_not_told_apart_from_others(machine, monkeypatch):
-    machine(BEFORE)
-    assert set(around(Meter([1]))) == ALWAYS | OF_CORES
-    monkeypatch.setattr(multiprocessing, "active_children", lambda: ["a process that loads rows"])
-    assert set(around(Meter([1]))) == ALWAYS | {"core_seconds", "steal_seconds"}
 
 
 @pytest.fixture

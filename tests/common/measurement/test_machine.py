@@ -5,7 +5,6 @@ import os
 import platform
 import signal
 import socket
-import stat
 import subprocess
 import sys
 from importlib import metadata
@@ -31,38 +30,16 @@ def affinity(monkeypatch):
     return pinned
 
 
-def test_each_worker_gets_cores_of_its_own(affinity):
+def test_each_worker_gets_cores_of_its_own_or_those_of_all_its_replicas(affinity):
     placements = [machine.pin(Task(), rank, 4) for rank in range(4)]
     assert placements == [Placement([core], oversubscribed=False) for core in (0, 2, 4, 5)]
-
-
-def test_workers_of_several_threads_get_a_core_for_each(affinity):
-    placements = [machine.pin(Task(threads=2), rank, 4) for rank in range(4)]
-    assert [placement.pinned_cores for placement in placements] == [[0, 2], [4, 5], [6, 7], [8, 9]]
-    assert not any(placement.oversubscribed for placement in placements)
-
-
-def test_a_process_of_several_replicas_gets_the_cores_of_all_of_them(affinity):
     assert machine.pin(Task(threads=2), 0, 4, replicas=4).pinned_cores == CORES
     assert machine.pin(Task(), 0, 3, replicas=3).pinned_cores == [0, 2, 4]
-
-
-def test_every_thread_of_the_process_is_pinned(affinity):
-    machine.pin(Task(), 1, 2)
-    assert os.getpid() in affinity
-    assert set(affinity) == {int(thread) for thread in os.listdir("/proc/self/task")}
-    assert set(map(tuple, affinity.values())) == {(2,)}
 
 
 @pytest.mark.parametrize(("threads", "workers"), [(1, 9), (2, 5), (9, 1)])
 def test_where_cores_do_not_suffice_nothing_is_pinned_and_it_is_said(affinity, threads, workers):
     assert machine.pin(Task(threads=threads), workers - 1, workers) == Placement([], oversubscribed=True)
-    assert affinity == {}
-
-
-def test_a_process_that_only_coordinates_is_pinned_to_nothing(affinity):
-    assert machine.unpinned(Task(threads=2), 4) == Placement([], oversubscribed=False)
-    assert machine.unpinned(Task(threads=2), 5) == Placement([], oversubscribed=True)
     assert affinity == {}
 
 
@@ -72,6 +49,16 @@ def test_a_thread_that_ends_meanwhile_is_no_error(monkeypatch, affinity):
 
     monkeypatch.setattr(os, "sched_setaffinity", ended)
     assert machine.pin(Task(), 0, 1) == Placement([0], oversubscribed=False)
+
+
+def test_every_thread_of_the_process_is_pinned_but_of_one_that_only_coordinates(affinity):
+    assert machine.unpinned(Task(threads=2), 4) == Placement([], oversubscribed=False)
+    assert machine.unpinned(Task(threads=2), 5) == Placement([], oversubscribed=True)
+    assert affinity == {}
+    machine.pin(Task(), 1, 2)
+    assert os.getpid() in affinity
+    assert set(affinity) == {int(thread) for thread in os.listdir("/proc/self/task")}
+    assert set(map(tuple, affinity.values())) == {(2,)}
 
 
 def test_memory_counts_from_where_the_watch_began_and_keeps_its_peak():
@@ -87,16 +74,13 @@ def test_memory_counts_from_where_the_watch_began_and_keeps_its_peak():
     assert machine.peak_memory() - start > during - megabyte
 
 
-def test_the_facts_of_the_host_are_there():
+def test_the_facts_of_the_host_and_the_versions_that_are_installed_are_there():
     facts = machine.host_facts()
     assert facts.name
     assert facts.cores == os.cpu_count()
     assert facts.memory_bytes > 2**27
     assert facts.processor
     assert facts.system == f"{platform.system()} {platform.release()}"
-
-
-def test_versions_are_those_that_are_installed_and_no_others():
     versions = machine.versions(["pytest", "a-package-that-nobody-has"])
     assert versions["python"] == platform.python_version()
     for package in ("pytest", "numpy", "safetensors"):
@@ -121,17 +105,7 @@ def test_the_digest_of_what_is_installed_changes_with_a_version_a_package_and_a_
     assert len({*digests}) == 5
 
 
-def test_a_machine_without_a_driver_has_no_gpus(monkeypatch):
-    import pynvml
-
-    def no_driver():
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-
-    monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
-    assert machine.gpu_names() == []
-
-
-def test_gpus_are_named_in_the_drivers_order(monkeypatch):
+def test_gpus_are_named_in_the_drivers_order_where_there_is_one(monkeypatch):
     import pynvml
 
     monkeypatch.setattr(pynvml, "nvmlInit", lambda: None)
@@ -139,6 +113,13 @@ def test_gpus_are_named_in_the_drivers_order(monkeypatch):
     monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByIndex", lambda index: index)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetName", lambda handle: f"GPU {handle}")
     assert machine.gpu_names() == ["GPU 0", "GPU 1"]
+    import pynvml
+
+    def no_driver():
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", no_driver)
+    assert machine.gpu_names() == []
 
 
 @pytest.fixture
@@ -160,38 +141,31 @@ def checkout(tmp_path, monkeypatch):
     return module, git("rev-parse", "HEAD")
 
 
-def test_the_commit_is_that_of_the_checkout_and_new_files_do_not_change_it(checkout):
+def test_the_commit_is_that_of_the_checkout_and_changed_files_are_marked_but_not_new_ones(checkout):
     module, commit = checkout
-    assert machine.git_commit() == commit
     (module.parent / "record.json").write_text("{}")
     assert machine.git_commit() == commit
-
-
-def test_changed_files_are_marked(checkout):
-    module, commit = checkout
     module.write_text("second")
     assert machine.git_commit() == f"{commit}+changes"
 
 
-def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setattr(machine, "ROOT", tmp_path)
-    assert machine.git_commit() is None
-
-
-def test_without_git_there_is_no_commit(monkeypatch, tmp_path):
+def test_without_git_there_is_no_commit_and_pythons_own_variables_are_told(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert machine.git_commit() is None
+    for name in [name for name in os.environ if name.startswith("PYTHON")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    monkeypatch.setenv("PYTHONDEVMODE", "1")
+    monkeypatch.setenv("PYTHONPATH", "/opt/tools")
+    assert machine.python_variables() == {"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"}
 
 
-def test_a_private_network_is_what_the_launcher_says_it_is(monkeypatch):
+def test_a_private_network_is_what_the_launcher_says_it_is_and_its_bytes_are_counted(monkeypatch):
     assert not machine.has_private_network()
     for value, private in (("1", True), ("0", False), ("", False)):
         monkeypatch.setenv(machine.PRIVATE_NETWORK, value)
         assert machine.has_private_network() is private
-
-
-def test_bytes_sent_over_the_loopback_are_counted():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
         before = machine.bytes_sent("lo")
@@ -261,14 +235,6 @@ def test_a_program_that_inherits_the_lock_measures_and_leaves_it_to_its_parent(m
         os.close(other)
 
 
-def test_what_everybody_locks_is_a_folder_that_only_root_can_replace():
-    about = machine._LOCKED.stat()
-    assert stat.S_ISDIR(about.st_mode)
-    assert about.st_mode & stat.S_IROTH
-    assert (about.st_uid, machine._LOCKED.parent.stat().st_uid) == (0, 0)
-    assert not machine._LOCKED.parent.stat().st_mode & stat.S_IWOTH
-
-
 @pytest.mark.parametrize("place", ["nowhere", "fifo", "link"])
 def test_without_the_folder_a_comparison_is_refused_with_the_remedy_and_never_waits(place, monkeypatch, tmp_path):
     os.mkfifo(tmp_path / "fifo")
@@ -278,23 +244,22 @@ def test_without_the_folder_a_comparison_is_refused_with_the_remedy_and_never_wa
         pass
 
 
-@pytest.mark.parametrize(("bind", "placement"), [("mask_cpu:", ([0, 1], True)), ("none", ([1], False))])
-def test_a_task_that_slurm_has_bound_stays_where_it_is(monkeypatch, affinity, bind, placement):
-    cores, bound = placement
+@pytest.mark.parametrize(
+    ("bind", "cores", "threads", "placement"),
+    [
+        ("mask_cpu:", {0, 1}, 1, Placement([0, 1], oversubscribed=False, bound_by_slurm=True)),
+        ("mask_cpu:", {1}, 2, Placement([1], oversubscribed=True, bound_by_slurm=True)),
+        ("none", {0, 1}, 1, Placement([1], oversubscribed=False)),
+    ],
+    ids=["bound", "bound to too few", "not bound"],
+)
+def test_a_task_that_slurm_has_bound_stays_where_it_is(monkeypatch, affinity, bind, cores, threads, placement):
     variables = {"SLURM_TASK_PID": str(os.getpid()), "SLURM_STEP_NUM_TASKS": "2", "SLURM_CPU_BIND_TYPE": bind}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
-    assert machine.pin(Task(), 1, 2) == Placement(cores, oversubscribed=False, bound_by_slurm=bound)
-    assert bool(affinity) is not bound
-
-
-def test_a_task_that_slurm_has_bound_to_too_few_cores_is_oversubscribed(monkeypatch, affinity):
-    variables = {"SLURM_TASK_PID": str(os.getpid()), "SLURM_STEP_NUM_TASKS": "2", "SLURM_CPU_BIND_TYPE": "mask_cpu:"}
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1})
-    assert machine.pin(Task(threads=2), 1, 2) == Placement([1], oversubscribed=True, bound_by_slurm=True)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
+    assert machine.pin(Task(threads=threads), 1, 2) == placement
+    assert bool(affinity) is not placement.bound_by_slurm
 
 
 def test_a_quota_counts_as_cores_where_workers_are_pinned(monkeypatch, affinity):
@@ -303,13 +268,3 @@ def test_a_quota_counts_as_cores_where_workers_are_pinned(monkeypatch, affinity)
     assert not affinity
     assert not machine.pin(Task(), 0, 1).oversubscribed
     assert machine.host_facts().core_limit == 1.0
-
-
-def test_pythons_own_variables_are_told_but_for_what_a_launch_sets(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("PYTHON")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
-    monkeypatch.setenv("PYTHONSAFEPATH", "")
-    monkeypatch.setenv("PYTHONDEVMODE", "1")
-    monkeypatch.setenv("PYTHONPATH", "/opt/tools")
-    assert machine.python_variables() == {"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"}

@@ -53,9 +53,6 @@ def loaded(size=4, call=0):
     return found
 
 
-# The matrices
-
-
 @pytest.mark.parametrize("size", [1, 7, 64, 1024])
 def test_no_sum_of_products_leaves_the_whole_numbers_that_float32_has(size):
     a, b = inputs(size, seed=3, call=0)
@@ -66,23 +63,19 @@ def test_no_sum_of_products_leaves_the_whole_numbers_that_float32_has(size):
     assert size * matrix._LARGEST_ELEMENT**2 < 2**24 or np.abs(a).max() < matrix._LARGEST_ELEMENT
 
 
-def test_every_call_has_other_matrices_and_the_same_seed_the_same_ones():
+# The matrices
+
+
+def test_every_call_has_other_matrices_and_begins_after_a_barrier():
     drawn = [inputs(8, seed, call) for seed in (0, 1) for call in (0, 1)]
     assert all(not np.array_equal(one, other) for one, other in itertools.combinations(drawn, 2))
     assert np.array_equal(inputs(8, 1, 1), drawn[3])
+    met = []
+    measure(ALONE, Products(sizes=(4,), iterations=3, warmup_iterations=2), WORLD, lambda: met.append(1), by_numpy)
+    assert len(met) == 5
 
 
-def test_a_right_product_has_nothing_wrong():
-    matrices = loaded()
-    np.matmul(matrices.a, matrices.b, out=matrices.c)
-    assert matrices.what_is_wrong() is None
-
-
-def test_a_product_that_never_came_is_wrong_everywhere():
-    assert loaded().what_is_wrong().startswith("16 of 16 elements of a product of size 4 are wrong")
-
-
-def test_one_wrong_element_is_told_with_its_place_and_what_belongs_there():
+def test_each_wrong_element_of_a_product_is_noticed_and_one_told_with_its_place():
     matrices = loaded()
     np.matmul(matrices.a, matrices.b, out=matrices.c)
     belongs = matrices.c[2, 3]
@@ -91,6 +84,10 @@ def test_one_wrong_element_is_told_with_its_place_and_what_belongs_there():
         "1 of 16 elements of a product of size 4 are wrong; that in row 2 and column 3 is "
         f"{belongs + 1:g} where {belongs:g} belongs"
     )
+    matrices = loaded()
+    np.matmul(matrices.a, matrices.b, out=matrices.c)
+    assert matrices.what_is_wrong() is None
+    assert loaded().what_is_wrong().startswith("16 of 16 elements of a product of size 4 are wrong")
 
 
 # The loop
@@ -122,12 +119,6 @@ def test_every_timed_call_is_kept_with_its_parts(tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_every_call_begins_after_a_barrier_which_the_clock_leaves_out():
-    met = []
-    measure(ALONE, Products(sizes=(4,), iterations=3, warmup_iterations=2), WORLD, lambda: met.append(1), by_numpy)
-    assert len(met) == 5
-
-
 def one_more_at_the_end(c, call):
     c[-1, -1] += 1
 
@@ -150,7 +141,3 @@ def test_a_wrong_product_that_only_rank_0_can_see_ends_every_rank():
     second = dataclasses.replace(WORLD, rank=1, size=2, all_gather=lambda own: gathered)
     with pytest.raises(LaunchFailedError, match="NumPy by rows: all of it is wrong"):
         measure(SHARED, Products(sizes=(4,)), second, lambda: None, lambda matrices: lambda parts: parts.end("all"))
-
-
-def test_a_product_in_one_process_has_no_workers(refusal):
-    assert "is one process" in refusal(lambda: measure(ALONE, Products(workers=2), WORLD, lambda: None, by_numpy))

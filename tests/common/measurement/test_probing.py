@@ -57,7 +57,7 @@ def entry(product, seconds, way=AS_TRAINED):
 # The products
 
 
-def test_a_step_has_three_products_for_each_layer_but_the_first_whose_inputs_need_no_gradient():
+def test_a_step_has_the_products_and_the_operations_of_the_contracts_own_pass():
     products = probing.products_of_step(Task(dimensions=(64, 128, 10)), 32)
     assert [(each.layer, each.kind) for each in products] == [
         (0, "forward"),
@@ -70,14 +70,6 @@ def test_a_step_has_three_products_for_each_layer_but_the_first_whose_inputs_nee
         0: (32, 64, 128),
         1: (32, 128, 10),
     }
-
-
-def test_a_product_multiplies_and_adds_once_for_each_row_input_and_output():
-    assert Product(0, "forward", 3, 5, 7).operations == 2 * 3 * 5 * 7
-
-
-def test_all_products_of_a_step_have_the_operations_of_the_contracts_own_pass():
-    """Forward and both gradients: 2, 4 and, but for the first layer, 2 more for each row and weight."""
     task = PRESETS["pathway"]
     weights = mlp.parameter_bytes(task) // 4
     first = task.dimensions[0] * task.dimensions[1]
@@ -93,7 +85,7 @@ def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows
 # The clock
 
 
-def test_windows_are_as_long_as_was_meant_and_count_what_each_call_repeats(ticking):
+def test_windows_are_as_long_as_was_meant_despite_interruptions_and_for_the_slowest_rank(ticking):
     # A call takes 2 ms: two tries each of one, two and four calls, of which the last are long enough to tell from.
     tries = [0.002] * 2 + [0.004] * 2 + [0.008] * 2
     ticking([*tries, *[0.01] * probing.WINDOWS])
@@ -101,16 +93,10 @@ def test_windows_are_as_long_as_was_meant_and_count_what_each_call_repeats(ticki
     windows = probing.clock(lambda: calls.append(1), ALONE, at_once=4)
     assert windows == [Window(repetitions=20, seconds=0.01)] * probing.WINDOWS
     assert len(calls) == 2 * (1 + 2 + 4) + 5 * probing.WINDOWS
-
-
-def test_one_interruption_does_not_cut_the_windows_short(ticking):
     ticking([9.0, 0.01, *[0.01] * probing.WINDOWS])
     assert probing.clock(lambda: None, ALONE)[0].repetitions == 1
     ticking([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2, *[0.01] * probing.WINDOWS])
     assert probing.clock(lambda: None, ALONE)[0].repetitions == 10
-
-
-def test_all_ranks_repeat_as_often_as_the_slowest_of_them_needs(ticking):
     ticking([0.002] * 2 + [0.001] * probing.WINDOWS)
     world = dataclasses.replace(ALONE, all_gather=lambda seconds: [seconds, 5 * seconds])
     windows = probing.clock(lambda: None, world)
@@ -151,10 +137,6 @@ def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(tmp_pat
         "products, as trained: 1.000 ms a step, 1 GFLOP/s",
         "exchange, a sum: 5.000 ms for 0.069 MB",
     ]
-
-
-def test_one_worker_exchanges_nothing(tmp_path, probed):
-    assert finished(tmp_path / "one.json", probed, workers=1).exchanged_bytes == 0
 
 
 def test_the_rate_is_that_of_all_products_of_one_way_in_their_median_windows(tmp_path, probed):

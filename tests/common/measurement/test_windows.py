@@ -29,13 +29,6 @@ def test_evidence_are_the_first_three_steps_two_on_the_way_and_the_last_two():
     assert windows.end(100) == 121
 
 
-def test_the_step_on_the_way_may_be_before_any_window_but_the_first():
-    places = {windows_of(DIGITS, 0, draw / 100).evidence[4] for draw in range(100)}
-    assert places == {46 + 25 * window for window in range(1, 10)}
-    assert 0 <= unforeseen() < 1
-    assert unforeseen() != unforeseen()
-
-
 @pytest.mark.parametrize(
     ("warmup", "evidence"),
     [(1, [0, 1]), (2, [0, 1, 2]), (3, [0, 1, 26, 27, 28]), (5, [0, 1, 26, 27, 28, 53, 54, 55])],
@@ -45,7 +38,13 @@ def test_a_short_warm_up_has_less_evidence(warmup, evidence):
     assert windows_of(task, 0, 0.5).evidence == evidence
 
 
-def test_without_a_draw_nothing_is_evidence_and_the_first_step_is_a_window_all_the_same():
+def test_the_step_on_the_way_may_be_before_any_window_but_the_first_and_a_fault_is_an_edge():
+    places = {windows_of(DIGITS, 0, draw / 100).evidence[4] for draw in range(100)}
+    assert places == {46 + 25 * window for window in range(1, 10)}
+    assert 0 <= unforeseen() < 1
+    assert unforeseen() != unforeseen()
+    task = Task(inject="kill:rank=1,step=160")
+    assert 160 in windows_of(task, 0, 0.1).edges
     windows = windows_of(DIGITS, 0, None)
     assert windows.evidence == []
     assert windows.edges[:3] == [0, 1, 50]
@@ -75,8 +74,3 @@ def test_as_many_steps_are_clocked_as_the_task_says_and_checkpoints_are_edges(
     assert read & windows.unclocked >= {first}
     if checkpoint_steps:
         assert {*range(checkpoint_steps, task.steps, checkpoint_steps)} - {*range(first)} <= {*windows.edges}
-
-
-def test_a_fault_is_an_edge():
-    task = Task(inject="kill:rank=1,step=160")
-    assert 160 in windows_of(task, 0, 0.1).edges

@@ -9,11 +9,9 @@ import pytest
 from common.observations.answers import (
     beside,
     beside_base,
-    by_median,
     everyone,
     exponents,
     in_columns,
-    in_front,
     leaders,
     lines,
     medians,
@@ -58,24 +56,16 @@ def growing(launches, factor=1.0, power=3.0, sizes=(64, 128, 256), **changes):
 # Medians
 
 
-def test_a_row_is_the_median_over_the_launches_with_its_interval():
+def test_a_row_is_the_median_over_launches_that_differ_in_nothing_else():
     [row] = medians(table(observed({"fast": [5.0, 1.0, 3.0, 2.0, 6.0, 4.0]}))).to_dict("records")
     assert [row[name] for name in ("n", "median", "low", "high")] == [6, 3.5, 1.0, 6.0]
     [few] = medians(table(observed({"fast": [5.0, 1.0, 3.0]}))).to_dict("records")
     assert (few["n"], few["median"]) == (3, 3.0)
     assert math.isnan(few["low"])
-
-
-def test_what_differs_in_anything_but_the_launch_is_a_row_of_its_own():
     alike = observed({"fast": [1.0, 2.0]})
     others = [{"x": 8.0}, {"subject": "broadcast"}, {"world": "4 ranks"}, {"measure": "bytes"}, {"part": "product"}]
     found = medians(table(alike, *(observed({"fast": [9.0]}, **each) for each in others), observed({"slow": [9.0]})))
     assert found["median"].tolist() == [1.5] + [9.0] * 6
-
-
-def test_more_threads_than_cores_in_any_launch_are_told():
-    [row] = medians(table(observed({"fast": [1.0]}), observed({"fast": [1.0]}, oversubscribed=True))).to_dict("records")
-    assert row["oversubscribed"]
 
 
 def test_shares_are_means_over_launches_so_that_they_add_up():
@@ -85,7 +75,7 @@ def test_shares_are_means_over_launches_so_that_they_add_up():
     assert dict(zip(found["part"], found["share"], strict=True)) == pytest.approx({"scatter": 0.3, "product": 0.7})
 
 
-def test_medians_stand_in_columns_and_a_measure_that_a_series_lacks_has_none():
+def test_medians_and_values_of_rounds_stand_in_columns_without_what_does_not_exist():
     many = observed({"fast": [5.0, 1.0, 3.0, 2.0, 6.0, 4.0]}, measure="ratio")
     found = in_columns(medians(table(many, observed({"slow": [2.0]}, measure="rows"))), ["ratio", "rows", "else"])
     fast, slow = found.loc[[("", "", 64.0, "fast"), ("", "", 64.0, "slow")]].to_dict("records")
@@ -93,9 +83,6 @@ def test_medians_stand_in_columns_and_a_measure_that_a_series_lacks_has_none():
     assert [slow["rows"], slow["rows_n"], slow["ratio_n"], slow["else_n"]] == [2.0, 1, 0, 0]
     assert all(math.isnan(slow[name]) for name in ("rows_low", "ratio", "ratio_low", "ratio_high", "else"))
     assert [*in_columns(medians(table()), ["rows"])] == ["rows", "rows_low", "rows_high", "rows_n"]
-
-
-def test_values_of_rounds_are_observations_but_for_what_does_not_exist():
     rounds = [("", "", 2, "fast", number) for number in (1, 2)]
     index = pd.MultiIndex.from_tuples(rounds, names=[*PLACE, "series", "round"])
     found = of_rounds({"ratio": pd.Series([1.5, math.nan], index), "rows": pd.Series([3.0, 5.0], index)})
@@ -129,7 +116,7 @@ def of_base(times, base=TIMES, x=64.0):
     return found.to_dict("records")
 
 
-def test_launches_are_paired_within_their_rounds_however_long_a_round_took():
+def test_launches_are_paired_within_their_rounds_and_not_judged_where_they_share_none():
     drift = [2.0**place for place in range(6)]
     [row] = of_base({"shared": [2 * each for each in drift]}, base=drift)
     assert (row["n"], row["ratio"], row["verdict"]) == (6, pytest.approx(0.5), "slower")
@@ -137,18 +124,6 @@ def test_launches_are_paired_within_their_rounds_however_long_a_round_took():
     [row] = beside_base(table(rows), {"shared": "alone"}).to_dict("records")
     assert (row["n"], row["ratio"], row["base_median"]) == (2, pytest.approx(2.0), 2.0)
     assert row["verdict"] == "too few rounds"
-
-
-def test_more_series_beside_one_another_make_an_interval_wider_and_other_places_do_not():
-    times = [each / (1.4 + 0.1 * (place % 3)) for place, each in enumerate(TIMES)]
-    [alone] = of_base({"shared": times})
-    beside = of_base({"shared": times, "b": times, "c": times})[0]
-    assert beside["low"] < alone["low"]
-    elsewhere = table(observed({"alone": TIMES, "shared": times}), observed({"alone": TIMES, "shared": times}, x=8.0))
-    assert beside_base(elsewhere, {"shared": "alone"})["low"].tolist() == [alone["low"], alone["low"]]
-
-
-def test_what_has_no_base_or_shares_no_round_with_it_is_not_judged():
     assert beside_base(table(observed({"shared": TIMES})), {"shared": "alone"}).empty
     apart = [*observed({"alone": [1.0]}), *observed({"shared": [1.0, 2.0]})[1:]]
     assert beside_base(table(apart), {"shared": "alone"}).empty
@@ -166,17 +141,9 @@ def paying(ratios, launches=6):
     return pays_from(beside_base(table(rows), {"shared": "alone"}))
 
 
-def test_it_pays_from_the_smallest_size_at_and_above_which_the_whole_interval_is_above_one():
+def test_it_pays_from_the_smallest_size_at_and_above_which_the_whole_interval_is_surely_above_one():
     assert paying({64: 0.5, 128: 1.3, 256: 1.6}) == 128
     assert paying({64: 1.2, 128: 1.3, 256: 1.6}) == 64
-
-
-def test_a_size_that_pays_below_one_that_does_not_counts_for_nothing():
-    assert paying({64: 2.0, 128: 0.9, 256: 1.6}) == 256
-    assert paying({64: 2.0, 128: 2.0, 256: 0.9}) is None
-
-
-def test_five_rounds_and_a_ratio_whose_interval_reaches_one_are_not_sure():
     assert paying({64: 2.0}, launches=5) is None
     [row] = of_base({"shared": [0.9, 1.2, 0.8, 1.0, 0.85, 1.05]})
     assert row["low"] < 1 < row["ratio"]
@@ -185,15 +152,7 @@ def test_five_rounds_and_a_ratio_whose_interval_reaches_one_are_not_sure():
 # Everyone beside everyone
 
 
-def test_one_that_is_faster_in_every_round_is_shown_to_be_so():
-    drift, share = [2.0**place for place in range(6)], [2.0, 2.02, 1.98, 2.01, 1.99, 2.0]
-    slow = [own * times for own, times in zip(drift, share, strict=True)]
-    [found] = everyone(table(observed({"slow": slow, "fast": drift}))).to_dict("records")
-    assert (found["first"], found["second"], found["n"], found["verdict"]) == ("fast", "slow", 6, "faster")
-    assert found["ratio"] == pytest.approx(math.prod(share) ** (1 / 6))
-
-
-def test_a_family_is_all_series_at_one_place():
+def test_a_family_is_all_series_at_one_place_and_more_of_them_make_intervals_wider():
     others = [each * (1.3 + 0.2 * (place % 2)) for place, each in enumerate(TIMES)]
     pair = observed({"fast": TIMES, "slow": others})
     [alone] = everyone(table(pair)).to_dict("records")
@@ -205,11 +164,12 @@ def test_a_family_is_all_series_at_one_place():
     assert len(three) == 3
     assert same["p"] > alone["p"]
     assert same["high"] - same["low"] > alone["high"] - alone["low"]
-
-
-def test_nobody_is_compared_alone_or_with_more_threads_than_cores():
-    assert everyone(table(observed({"fast": TIMES}))).empty
-    assert everyone(table(observed({"fast": TIMES}), observed({"slow": TIMES}, oversubscribed=True))).empty
+    times = [each / (1.4 + 0.1 * (place % 3)) for place, each in enumerate(TIMES)]
+    [alone] = of_base({"shared": times})
+    beside = of_base({"shared": times, "b": times, "c": times})[0]
+    assert beside["low"] < alone["low"]
+    elsewhere = table(observed({"alone": TIMES, "shared": times}), observed({"alone": TIMES, "shared": times}, x=8.0))
+    assert beside_base(elsewhere, {"shared": "alone"})["low"].tolist() == [alone["low"], alone["low"]]
 
 
 def test_a_pair_has_both_medians_the_log_ratios_of_its_rounds_and_how_many_would_do():
@@ -225,12 +185,6 @@ def test_a_pair_has_both_medians_the_log_ratios_of_its_rounds_and_how_many_would
     assert math.isnan(few["fewest"])
 
 
-def test_two_launches_of_a_round_count_by_their_median():
-    twice = [*observed({"slow": [2.0]}), *observed({"slow": [4.0]})]
-    [found] = everyone(table(observed({"fast": [1.0]}), twice)).to_dict("records")
-    assert (found["n"], found["ratio"]) == (1, pytest.approx(3.0))
-
-
 # Who is in front
 
 
@@ -240,21 +194,23 @@ def leading(*rows):
     return row["series"], row["verdict"], row["rivals"], row["n"]
 
 
-def test_who_wins_every_pair_is_the_fastest():
+def test_who_wins_every_pair_of_six_rounds_is_the_fastest():
     slow = [2 * each for each in TIMES]
     assert leading(observed({"slow": slow, "fast": TIMES})) == ("fast", "fastest", [], 6)
+    assert leading(observed({"slow": [2.0] * 5, "fast": [1.0] * 5})) == ("fast", "not ranked", [], 5)
+    assert leading(observed({"fast": TIMES})) == ("fast", "not ranked", [], 0)
+    many = observed({"many": [each / 2 for each in TIMES]}, oversubscribed=True)
+    assert leading(observed({"fast": TIMES}), many)[0] == "fast"
+    assert leading(many)[0] == "many"
 
 
-def test_who_is_within_the_margin_is_equivalent_and_who_cannot_be_told_keeps_one_from_being_the_fastest():
+def test_a_leader_is_equivalent_to_who_is_within_the_margin_and_not_the_fastest_if_somebody_beats_it():
     near = [1.001 * each for each in TIMES]
     assert leading(observed({"near": near, "fast": TIMES})) == ("fast", "equivalent", ["near"], 6)
     uneven = [each * (3 if place % 2 else 1) for place, each in enumerate(TIMES)]
     series, verdict, rivals, _ = leading(observed({"one": uneven, "other": uneven[::-1]}))
     assert verdict == "can't tell"
     assert {series, *rivals} == {"one", "other"}
-
-
-def test_a_series_that_another_one_beats_in_their_rounds_is_not_called_the_fastest():
     rows = []
     for start, (fast, slow) in enumerate((("amber", "teal"), ("teal", "cobalt"), ("cobalt", "amber"))):
         for name, factor in ((fast, 1.0), (slow, 3.0)):
@@ -263,15 +219,6 @@ def test_a_series_that_another_one_beats_in_their_rounds_is_not_called_the_faste
                 for n, time in enumerate(TIMES)
             ]
     assert leading(rows)[1] == "can't tell"
-
-
-def test_in_front_is_the_shortest_median_of_those_that_nobody_beats():
-    early, late = [1.1, 1.11, 1.12, 1.1, 1.11, 1.12], [1.0, 1.01, 1.02, 1.0, 1.01, 1.02, *[5.0] * 7]
-    pairs = everyone(table(observed({"early": early, "late": late})))
-    assert (by_median(pairs), in_front(pairs)) == (["early", "late"], "late")
-    noisy = [each * (3 if place % 2 else 1) for place, each in enumerate(TIMES)]
-    pairs = everyone(table(observed({"noisy": noisy, "fast": TIMES, "slow": [9 * each for each in TIMES]})))
-    assert in_front(pairs) == "fast"
 
 
 def test_every_other_series_stands_beside_the_leader_with_how_many_times_as_long_it_takes():
@@ -284,17 +231,6 @@ def test_every_other_series_stands_beside_the_leader_with_how_many_times_as_long
     assert (found["ratio"] <= found["high"]).all()
     # One that beats it isn't slower.
     assert beside(pairs, "slow")["verdict"].tolist() == ["can't tell", "can't tell"]
-
-
-def test_fewer_than_six_shared_rounds_rank_nobody():
-    assert leading(observed({"slow": [2.0] * 5, "fast": [1.0] * 5})) == ("fast", "not ranked", [], 5)
-    assert leading(observed({"fast": TIMES})) == ("fast", "not ranked", [], 0)
-
-
-def test_a_series_with_more_threads_than_cores_leads_only_alone():
-    many = observed({"many": [each / 2 for each in TIMES]}, oversubscribed=True)
-    assert leading(observed({"fast": TIMES}), many)[0] == "fast"
-    assert leading(many)[0] == "many"
 
 
 # How it grows
@@ -323,12 +259,3 @@ def test_each_series_has_lines_of_its_own_through_the_launches_that_measured_eve
         [piece] = found["", "", series].pieces
         assert piece.latency_seconds.value == pytest.approx(latency)
         assert piece.bytes_per_second.value == pytest.approx(1e6)
-
-
-def test_there_are_no_lines_without_three_sizes_and_a_launch_that_measured_them_all():
-    assert lines(table(growing(6, sizes=(8, 16)))) == {}
-    apart = [
-        Observation(series="fast", x=size, round=n, launch="", measure="seconds", value=1.0)
-        for n, size in enumerate((8, 16, 32))
-    ]
-    assert lines(table(apart)) == {}

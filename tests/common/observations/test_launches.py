@@ -12,7 +12,7 @@ from common.contract.task import PRESETS
 from common.observations.launches import in_rounds, observed, rows
 from common.records.training import Record
 from tests.changes import changed
-from tests.reports.records import HOST, MadeUpOptions, clocked, make_record, named, over_hosts, unfinished, varied
+from tests.reports.records import HOST, clocked, make_record, named, over_hosts, unfinished, varied
 
 
 def table(records: dict[str, Record]) -> pd.DataFrame:
@@ -20,14 +20,6 @@ def table(records: dict[str, Record]) -> pd.DataFrame:
 
 
 # A launch
-
-
-def test_a_launch_counts_by_its_median_window_and_the_slowest_rank():
-    # Rank 1 takes 1.5 times as long in every window: 3, 6 and 9 ms, so the median window costs 6 ms.
-    record = make_record("amber_ring", 2, (2.0, 4.0, 6.0), rank_factors=(1.0, 1.5))
-    launch = table(named(record)).iloc[0]
-    assert launch["seconds"] == pytest.approx(0.006)
-    assert math.isnan(launch["rank_spread"])
 
 
 def test_a_launch_has_what_its_record_says():
@@ -54,34 +46,6 @@ def test_a_launch_has_what_its_record_says():
     )
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "ratio"), [((3.0,), None), ((3.0, 2.0), None), ((3.0, 2.0, 1.0), 2.0), ((3.0, 2.0, 9.0, 1.0), 1.5)]
-)
-def test_the_first_window_is_set_beside_the_median_of_the_later_ones(milliseconds, ratio):
-    [launch] = table(named(make_record("amber_ring", 1, milliseconds))).to_dict("records")
-    assert launch["first_window_ratio"] == pytest.approx(ratio or float("nan"), nan_ok=True)
-
-
-def test_how_far_ranks_are_apart_is_told_by_launches_in_which_none_waits_for_another():
-    waiting = make_record("amber_ring", 2, rank_factors=(1.0, 1.5))
-    alone = make_record("amber_ring", 2, options=MadeUpOptions(exchange=False), rank_factors=(1.0, 1.5))
-    launches = table(named(waiting, alone, make_record("amber_single", 1)))
-    # 1.5 over the median of 1 and 1.5.
-    assert launches["rank_spread"].tolist() == pytest.approx([math.nan, 1.2, math.nan], nan_ok=True)
-
-
-def test_ranks_are_apart_by_the_median_window_of_a_launch():
-    # 4 over the median of 2 and 4, then 9 over that of 9 and 9, then 5 over that of 5 and 3.
-    seconds = {20: (2.0, 4.0), 30: (9.0, 9.0), 40: (5.0, 3.0)}
-    windows = [
-        {"rank": rank, "step": step, "steps": 10, "seconds": both[rank]}
-        for step, both in seconds.items()
-        for rank in (0, 1)
-    ]
-    alone = make_record("amber_ring", 2, options=MadeUpOptions(exchange=False), windows=windows)
-    assert table(named(alone))["rank_spread"].tolist() == pytest.approx([1.25])
-
-
 def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_longest():
     # Windows of ten steps: the rank that waits longest waits 2, 4 and 9 ms in them.
     record = make_record("amber_ring", 2, (2.0, 2.0, 2.0))
@@ -96,11 +60,6 @@ def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
     record = make_record()
     stopping = changed(record, task=dataclasses.replace(record.task, checkpoint_steps=10, checkpoint=Path("w")))
     assert len(table(named(record, stopping))) == 1
-
-
-def test_a_launch_whose_bytes_have_no_formula_has_none():
-    [launch] = table(named(make_record("amber_parts", 2))).to_dict("records")
-    assert math.isnan(launch["formula_bytes"])
 
 
 # What may be pooled
@@ -124,35 +83,22 @@ def test_launches_of_different_settings_are_never_pooled(change):
     assert table(named(record, other))["regime"].nunique() == 2
 
 
-def test_seeds_files_and_deadlines_do_not_divide_launches():
+def test_launches_are_of_one_regime_whatever_their_seed_and_of_another_with_a_gpu():
     record = make_record()
     same = dataclasses.replace(record.task, seed=9, record=Path("elsewhere.json"), deadline_seconds=60.0, workers=None)
     launches = table(named(record, changed(record, task=same)))
     assert launches["regime"].nunique() == 1
-
-
-def test_replicas_on_logical_devices_stand_on_one_curve_with_one_replica():
-    records = named(
-        make_record("cobalt_replicas", 1), make_record("cobalt_replicas", 2, device="2 logical CPU devices")
-    )
-    assert table(records)["regime"].nunique() == 1
-
-
-def test_a_gpu_is_part_of_the_regime():
     records = named(make_record(), make_record(device="Some GPU"))
     processor, gpu = table(records)["regime"]
     assert processor.endswith("; cpu on 2 cores of Some CPU")
     assert gpu.endswith("; Some GPU on 2 cores of Some CPU")
 
 
-def test_asynchronous_launches_stand_beside_launches_of_the_same_length_where_there_are_some():
+def test_asynchronous_launches_stand_beside_launches_of_the_same_work_where_there_are_some():
     launches = table(named(*(clocked("amber_ring", steps, 25) for steps in (300, 90))))
     [other, same] = launches["regime"]
     beside = [clocked("amber_ring", 300, 25), clocked("amber_ring", 90, 25), clocked("cobalt_servers", 90, 25)]
     assert table(named(*beside))["regime"].tolist() == [other, same, same]
-
-
-def test_asynchronous_launches_of_other_work_have_a_plot_of_their_own():
     records = [clocked("amber_ring", 300, 25), clocked("cobalt_servers", 350, 100, batch=32)]
     assert table(named(*records))["task"].tolist() == [
         "--preset digits --scaling weak",
@@ -160,12 +106,7 @@ def test_asynchronous_launches_of_other_work_have_a_plot_of_their_own():
     ]
 
 
-def test_synchronous_launches_in_other_windows_never_share_a_plot():
-    records = [clocked("amber_ring", 300, 25), clocked("cobalt_replicas", 350, 100)]
-    assert table(named(*records))["regime"].nunique() == 2
-
-
-def test_virtual_hosts_and_real_ones_are_never_of_one_regime():
+def test_hosts_are_pooled_with_their_like_alone():
     records = [over_hosts(megabits=None), over_hosts(megabits=None, virtual=None), make_record("amber_ring", 2)]
     virtual, real, here = table(named(*records))["regime"]
     assert virtual == f"{real}, virtual hosts"
@@ -174,17 +115,6 @@ def test_virtual_hosts_and_real_ones_are_never_of_one_regime():
     shares = {"bandwidth_bits_per_second": None, "delay_seconds": 0.0, "cores_per_host": 0.5}
     [shared] = table(named(over_hosts(megabits=None, virtual=shares)))["regime"]
     assert shared == f"{real}, virtual hosts of 0.5 cores each"
-
-
-def test_launches_over_links_of_a_chosen_bandwidth_share_the_plot_of_the_longest_whatever_their_windows():
-    lengths = [dataclasses.replace(make_record().task, workers=2, steps=steps) for steps in (90, 300, 120)]
-    records = [changed(over_hosts(megabits=10.0 * place), task=task) for place, task in enumerate(lengths, start=1)]
-    launches = table(named(*records))
-    assert launches["task"].tolist() == ["--preset digits --scaling weak --warmup-steps 20 --window-steps 10"] * 3
-    assert launches["link_bytes_per_second"].tolist() == [record.link.bytes_per_second for record in records]
-
-
-def test_machines_that_are_alike_but_for_their_names_are_never_pooled():
     here, there = make_record(), make_record(host=HOST | {"name": "there"})
     found = table(named(here, here, there))
     assert found["regime"].nunique() == 2
@@ -194,19 +124,12 @@ def test_machines_that_are_alike_but_for_their_names_are_never_pooled():
     assert table(named(here, failed))["work"].iloc[0].endswith("2 cores of Some CPU")
 
 
-def test_a_machine_is_named_only_where_nothing_else_tells_it_apart():
-    other = make_record(host=HOST | {"name": "there", "cores": 4})
-    work = table(named(make_record(), other, over_hosts(host=HOST | {"name": "host1"})))["work"]
-    assert [each.rpartition("; ")[2] for each in work] == [
-        "cpu on 2 cores of Some CPU",
-        "cpu on 4 cores of Some CPU",
-        "cpu on 2 cores of Some CPU, virtual hosts",
-    ]
-
-
-def test_launches_of_a_session_over_hosts_are_of_one_regime_on_however_many_hosts_they_are():
-    records = named(*(over_hosts(workers=2, hosts=hosts, host=HOST | {"name": "host1"}) for hosts in (1, 2)))
-    assert table(records)["regime"].nunique() == 1
+def test_launches_over_links_of_a_chosen_bandwidth_share_the_plot_of_the_longest_whatever_their_windows():
+    lengths = [dataclasses.replace(make_record().task, workers=2, steps=steps) for steps in (90, 300, 120)]
+    records = [changed(over_hosts(megabits=10.0 * place), task=task) for place, task in enumerate(lengths, start=1)]
+    launches = table(named(*records))
+    assert launches["task"].tolist() == ["--preset digits --scaling weak --warmup-steps 20 --window-steps 10"] * 3
+    assert launches["link_bytes_per_second"].tolist() == [record.link.bytes_per_second for record in records]
 
 
 # Observations

@@ -49,9 +49,6 @@ def compared(folder, *records, changed=()) -> list[Certificate]:
     return compare(named(*records), folder, changed)
 
 
-# Missing evidence
-
-
 def test_two_workers_that_hand_on_the_loss_of_step_0_alone_deviate(tmp_path):
     record = make_record(workers=2)
     first = {"losses": record.losses[:1], "shard_losses": [losses[:1] for losses in record.shard_losses]}
@@ -60,25 +57,25 @@ def test_two_workers_that_hand_on_the_loss_of_step_0_alone_deviate(tmp_path):
     assert comparison.note == "Losses of 60 steps and 2 shards are needed, and there are 1 of 2."
 
 
+# Missing evidence
+
+
 @pytest.mark.parametrize("fields", [{"shard_losses": []}, {"losses": [], "shard_losses": []}])
 def test_a_launch_without_losses_is_compared_and_deviates(tmp_path, fields):
     [comparison] = compared(tmp_path, make_record(**fields))
     assert comparison.verdict == DEVIATES
 
 
-def test_records_that_launches_did_not_leave_are_not_compared(tmp_path):
-    record = make_record()
-    [edited, kept] = compared(tmp_path, record, record, changed=["amber_ring-1w-00"])
-    assert (edited.verdict, kept.verdict) == (NOT_COMPARED, FOLLOWS)
-    assert edited.note == certificate.CHANGED
-
-
-def test_without_evidence_or_a_declared_recipe_nothing_is_compared(tmp_path):
+def test_without_evidence_or_a_recipe_and_of_other_records_nothing_is_compared(tmp_path):
     records = [make_record(reading=None), make_record(recipe="")]
     assert [(each.verdict, each.note) for each in compared(tmp_path, *records)] == [
         (NOT_COMPARED, "it left no evidence of its updates"),
         (NOT_COMPARED, "no recipe is declared for what it computes"),
     ]
+    record = make_record()
+    [edited, kept] = compared(tmp_path, record, record, changed=["amber_ring-1w-00"])
+    assert (edited.verdict, kept.verdict) == (NOT_COMPARED, FOLLOWS)
+    assert edited.note == certificate.CHANGED
 
 
 def test_evidence_that_was_kept_has_to_be_there_and_is_read_again(tmp_path):
@@ -141,12 +138,15 @@ def test_a_loss_that_is_not_finite_deviates_in_any_step(tmp_path, task):
     assert (comparison.verdict, comparison.note) == (DEVIATES, "The loss of step 17 isn't finite.")
 
 
-def test_a_record_whose_oracle_would_not_end_is_not_compared(tmp_path):
+def test_what_no_oracle_can_follow_is_not_compared_and_says_why(tmp_path):
     record = make_record(task=SMOOTH)
     wide = dataclasses.replace(record.task, dimensions=(1024, 10_000_000, 32))
     [comparison] = compared(tmp_path, changed(record, task=wide))
     assert comparison.verdict == NOT_COMPARED
     assert comparison.note.startswith("Its oracle would take ")
+    [comparison] = compared(tmp_path, make_record("cobalt_servers", 2, synchronous=False))
+    assert comparison.verdict == certificate.ASYNCHRONOUS
+    assert comparison.note.startswith("workers don't wait for each other: the weights between one update and the next")
 
 
 # What a comparison says of its launch
@@ -166,17 +166,6 @@ def test_a_comparison_says_what_was_launched_and_holds_its_losses_beside_the_ora
     assert comparison.note == "3,100 rows counted, 6,400 expected."
     assert len(comparison.losses) == 50
     assert math.isnan(comparison.losses[0])
-
-
-def test_asynchronous_updates_of_several_workers_are_not_compared_and_say_why(tmp_path):
-    [comparison] = compared(tmp_path, make_record("cobalt_servers", 2, synchronous=False))
-    assert comparison.verdict == certificate.ASYNCHRONOUS
-    assert comparison.note.startswith("workers don't wait for each other: the weights between one update and the next")
-
-
-def test_a_launch_of_one_row_per_step_is_compared(tmp_path):
-    [comparison] = compared(tmp_path, make_record(task=dataclasses.replace(TASK, workers=1, batch=1)))
-    assert comparison.verdict == FOLLOWS
 
 
 def test_final_weights_are_found_where_the_record_says_or_else_beside_it(tmp_path):
@@ -199,9 +188,15 @@ def reasons(*comparisons: Certificate, records=()) -> dict:
     return reasons_not_ranked(comparisons, named(*records))
 
 
-def test_ranked_is_what_follows_with_exchange():
+def test_ranked_is_what_follows_with_exchange_and_else_the_gravest_reason_is_given():
     assert reasons(comparison(), comparison(preset="other")) == {("a", 2): ""}
     assert reasons(comparison(exchange=False, verdict=DEVIATES)) == {}
+    every = [comparison(verdict=verdict) for verdict in REASONS]
+    assert reasons(*reversed(every)) == {("a", 2): REASONS[DEVIATES]}
+    assert ALL_REASONS[0] == REASONS[DEVIATES]
+    wrong = comparison(verdict=DEVIATES, note="wrong")
+    found = deviating([wrong, wrong, comparison(), dataclasses.replace(wrong, exchange=False, workers=1)])
+    assert found == ["a with 2 workers, digits (wrong)", "a with 1 worker without exchange, digits (wrong)"]
 
 
 @pytest.mark.parametrize("verdict", REASONS)
@@ -210,23 +205,11 @@ def test_one_launch_that_does_not_follow_is_reason_enough(verdict):
         assert reasons(*others) == {("a", 2): REASONS[verdict]}
 
 
-def test_of_several_reasons_the_gravest_is_given():
-    every = [comparison(verdict=verdict) for verdict in REASONS]
-    assert reasons(*reversed(every)) == {("a", 2): REASONS[DEVIATES]}
-    assert ALL_REASONS[0] == REASONS[DEVIATES]
-
-
 @pytest.mark.parametrize(("failed", "reason"), [(1, ""), (2, MOSTLY_FAILED)])
 def test_launches_that_mostly_fail_are_not_ranked(failed, reason):
     records = [make_record("amber_ring", 2), *(unfinished("failed", "It crashed.") for _ in range(failed))]
     ranked = comparison("amber_ring")
     assert reasons(ranked, records=records) == {("amber_ring", 2): reason}
-
-
-def test_what_deviates_is_named_once_for_each_strategy_workers_and_preset():
-    wrong = comparison(verdict=DEVIATES, note="wrong")
-    found = deviating([wrong, wrong, comparison(), dataclasses.replace(wrong, exchange=False, workers=1)])
-    assert found == ["a with 2 workers, digits (wrong)", "a with 1 worker without exchange, digits (wrong)"]
 
 
 def test_every_oracle_that_a_report_needs_is_computed_before_and_not_again(tmp_path, monkeypatch):

@@ -16,13 +16,7 @@ CELL = Cell(
 )
 
 
-def test_a_number_that_json_lacks_is_never_kept(tmp_path):
-    with pytest.raises(ValueError):
-        append_line(tmp_path / "lines", {"elapsed_seconds": float("inf")})
-    assert read_lines(tmp_path / "lines") == []
-
-
-def test_lines_are_kept_one_by_one_in_the_order_in_which_they_came(tmp_path):
+def test_lines_are_kept_one_by_one_in_their_order_without_numbers_that_json_lacks(tmp_path):
     path = cells_path(tmp_path / "record.json")
     lines = [{"started_at": "now"}, CELL, {"reason": "two\nlines, and \u2028 too"}]
     for line in lines:
@@ -30,6 +24,10 @@ def test_lines_are_kept_one_by_one_in_the_order_in_which_they_came(tmp_path):
     assert read_lines(path) == [lines[0], to_json(CELL), lines[2]]
     assert path.parent == tmp_path
     assert path != tmp_path / "record.json"
+    with pytest.raises(ValueError):
+        append_line(tmp_path / "lines", {"elapsed_seconds": float("inf")})
+    assert read_lines(tmp_path / "lines") == []
+    assert read_lines(tmp_path / "none") == []
 
 
 def test_a_last_line_that_was_torn_is_left_out_wherever_it_was_torn(tmp_path):
@@ -43,10 +41,6 @@ def test_a_last_line_that_was_torn_is_left_out_wherever_it_was_torn(tmp_path):
         assert read_lines(path) == [{"collective": "gather"}]
     path.write_bytes(whole)
     assert len(read_lines(path)) == 2
-
-
-def test_without_a_file_there_are_no_lines(tmp_path):
-    assert read_lines(tmp_path / "none") == []
 
 
 def test_a_line_that_cannot_be_written_is_refused_with_the_file_and_a_remedy(tmp_path, refusal):

@@ -76,13 +76,17 @@ def test_states_of_another_training_are_none_and_say_why(tmp_path, spoil, reason
     assert evidence.in_words(record) == f"What its updates were made of can't be told: {record.reading.reason}."
 
 
-def test_evidence_of_other_rows_or_that_is_damaged_is_not_read(tmp_path):
+def test_evidence_of_other_rows_or_of_a_launch_that_failed_is_not_read(tmp_path):
     path = left(tmp_path)
     record = read_record(path, Record)
     others = evidence.reading_of(changed(record, data_sha256="0" * 64), path)
     assert others.reason == "the rows of this launch aren't those of the data set on this machine"
     evidence_path(path).write_bytes(b"")
     assert "it isn't what the launch left" in evidence.reading_of(record, path).reason
+    path = left(tmp_path)
+    write_record(path, changed(read_record(path, Record), status="failed", reason="It crashed."))
+    assert evidence.note_reading(path, keep=False).reading is None
+    assert not evidence_path(path).exists()
 
 
 @pytest.mark.parametrize(
@@ -97,13 +101,6 @@ def test_a_record_that_no_recipe_can_be_read_by_says_why(tmp_path, fields, reaso
     path = left(tmp_path)
     found = evidence.reading_of(changed(read_record(path, Record), **fields), path)
     assert found.reason == f"its evidence is none of this training: {reason}"
-
-
-def test_a_launch_that_failed_leaves_no_evidence(tmp_path):
-    path = left(tmp_path)
-    write_record(path, changed(read_record(path, Record), status="failed", reason="It crashed."))
-    assert evidence.note_reading(path, keep=False).reading is None
-    assert not evidence_path(path).exists()
 
 
 def test_the_words_of_a_framework_are_the_remedy(tmp_path, monkeypatch):

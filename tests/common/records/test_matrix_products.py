@@ -10,16 +10,10 @@ CELL = Cell(
 )
 
 
-def test_a_call_lasts_from_the_last_arrival_until_rank_0_has_the_product():
+def test_a_call_lasts_from_the_last_arrival_until_rank_0_has_the_product_and_so_do_its_parts():
     assert call_seconds(CELL) == [4.0, 4.0]
-
-
-def test_the_parts_are_those_of_rank_0_once_all_have_arrived():
     # 1 s of the first call's scatter passed before rank 1 came.
     assert part_shares(CELL) == {"scatter": 0.25, "product": 0.75}
-
-
-def test_a_part_that_was_over_before_the_last_rank_came_counts_nothing():
     late = Cell(size=8, parts=["cut", "all"], moments_seconds=[[[0.0, 1.0, 5.0]], [[3.0, 3.0, 5.0]]])
     assert part_shares(late) == {"cut": 0.0, "all": 1.0}
 

@@ -5,18 +5,15 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import strategies as st
 
 from common.records import metrics
-
-VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60)
 
 
 def window(rank, step, steps, seconds):
     return {"rank": rank, "step": step, "steps": steps, "seconds": seconds}
 
 
-def test_the_slowest_rank_sets_the_cost_of_each_window(make_record):
+def test_the_slowest_rank_sets_the_cost_of_each_window_and_the_median_window_the_throughput(make_record):
     windows = [window(0, 10, 5, 1.0), window(0, 15, 5, 4.0), window(1, 10, 5, 1.5), window(1, 15, 5, 0.5)]
     record = make_record(windows=windows, examples_per_step=64)
     assert metrics.window_seconds_per_step(record) == [0.3, 0.8]
@@ -24,14 +21,8 @@ def test_the_slowest_rank_sets_the_cost_of_each_window(make_record):
     assert launch.seconds_per_step == pytest.approx(0.55)
     assert launch.samples_per_second == pytest.approx(64 / 0.55)
     assert launch.windows == 2
-
-
-def test_windows_come_in_the_order_of_their_steps_and_cost_per_step(make_record):
     windows = [window(0, 20, 10, 4.0), window(0, 5, 5, 1.0), window(0, 10, 10, 3.0)]
     assert metrics.window_seconds_per_step(make_record(windows=windows)) == [0.2, 0.3, 0.4]
-
-
-def test_throughput_is_that_of_the_median_window_so_one_bad_window_changes_little(make_record):
     windows = [window(0, step, 1, seconds) for step, seconds in enumerate([0.1, 0.1, 100.0])]
     assert metrics.throughput(make_record(windows=windows)).samples_per_second == pytest.approx(640)
 
@@ -48,35 +39,26 @@ def saving_cost(make_record, steps, every=50):
     return metrics.saving_cost(make_record(windows=windows, task=task))
 
 
-def test_what_a_checkpoint_costs_is_how_much_longer_training_stands_still_for_it(make_record):
+def test_speed_up_of_a_known_case():
+    assert metrics.speed_up(300.0, 100.0) == 3.0
+
+
+def test_a_checkpoint_costs_how_much_longer_training_stands_still_for_it(make_record):
     seconds, share = saving_cost(make_record, range(20, 120, 10))
     assert seconds == pytest.approx(0.004)
     assert share == pytest.approx(2 * 0.004 / (10 * 0.02 + 7 * 0.001 + 2 * 0.005))
     # Nothing is saved between the first ones, nothing else is clocked between the others.
     assert [saving_cost(make_record, steps) for steps in ((20, 30, 40), (40, 50), ())] == [None] * 3
     assert saving_cost(make_record, (40, 50, 60), every=0) is None
-
-
-def test_a_record_without_windows_has_no_throughput(make_record):
     with pytest.raises(ValueError, match="numpy_threads has no windows: it is failed"):
         metrics.throughput(make_record(status="failed"))
-
-
-def test_speed_up_of_a_known_case():
-    assert metrics.speed_up(300.0, 100.0) == 3.0
 
 
 def test_workers_pay_from_the_rows_on_at_which_they_are_as_fast_as_the_base():
     # With 128 rows each, the base takes 4 ms, and four workers take 1.5 times that and 10 ms, for four times the rows.
     assert metrics.fewest_batch(64, 4, 0.002, 1.5, 0.01) == pytest.approx(128)
     assert metrics.fewest_batch(64, 4, 0.002, 1.5, -0.01) == 0.0
-
-
-@pytest.mark.parametrize("contention", [4.0, 4.5])
-def test_workers_that_slow_each_other_down_by_their_number_or_more_never_pay(contention):
-    assert metrics.fewest_batch(64, 4, 0.002, contention, 0.01) == math.inf
-
-
-@pytest.mark.parametrize(("contention", "sync_seconds"), [(math.nan, 0.01), (1.5, math.nan)])
-def test_nobody_knows_when_workers_pay_without_their_contention_or_the_time_of_their_exchange(contention, sync_seconds):
-    assert math.isnan(metrics.fewest_batch(64, 4, 0.002, contention, sync_seconds))
+    # Workers that slow each other down by their number or more never pay.
+    assert [metrics.fewest_batch(64, 4, 0.002, contention, 0.01) for contention in (4.0, 4.5)] == [math.inf] * 2
+    assert math.isnan(metrics.fewest_batch(64, 4, 0.002, math.nan, 0.01))
+    assert math.isnan(metrics.fewest_batch(64, 4, 0.002, 1.5, math.nan))

@@ -24,9 +24,13 @@ def hosts(*names):
     return [Host(name=f"{name}.cluster", hostname=name, workers=1, interface=f"{name}0") for name in names]
 
 
-def test_nobody_is_told_anything_on_a_machine_of_its_own(monkeypatch):
+def test_the_interface_is_that_of_the_host_that_asks_and_elsewhere_nobody_is_told_anything(monkeypatch, told):
     monkeypatch.delenv("LOCKSTEP_SITE", raising=False)
     assert site() is None
+    known = told(Site(hosts=hosts("a", "b")))
+    for name, interface in (("b", "b0"), ("a", "a0"), ("elsewhere", None)):
+        monkeypatch.setattr(socket, "gethostname", lambda name=name: name)
+        assert known.interface == interface
 
 
 def test_a_worker_is_told_all_that_is_known(told):
@@ -41,10 +45,3 @@ def test_a_worker_is_told_all_that_is_known(told):
         "link": link,
         "allocation": allocation,
     }
-
-
-def test_the_interface_is_that_of_the_host_that_asks(told, monkeypatch):
-    known = told(Site(hosts=hosts("a", "b")))
-    for name, interface in (("b", "b0"), ("a", "a0"), ("elsewhere", None)):
-        monkeypatch.setattr(socket, "gethostname", lambda name=name: name)
-        assert known.interface == interface

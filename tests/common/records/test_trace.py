@@ -31,14 +31,11 @@ def refusal(path):
     return str(caught.value)
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_what_is_written_is_read_unless_it_has_no_messages(tmp_path):
     path = trace_path(tmp_path / "run-0.02_megabytes.json")
     write_record(path, TRACE)
     assert path.name == "run-0.02_megabytes.json.messages"
     assert read_trace(path) == TRACE
-
-
-def test_a_trace_without_messages_is_refused(tmp_path):
     path = tmp_path / "empty"
     path.write_text(json.dumps(to_json(TRACE) | {"messages": []}))
     assert "has no messages" in refusal(path)

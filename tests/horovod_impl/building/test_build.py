@@ -142,11 +142,6 @@ def patched(root, lines):
     return (root / PATCHED_FILE).read_text(encoding="utf-8").split("\n")
 
 
-def test_a_patch_replaces_and_adds_lines(tmp_path):
-    expected = ["one", "before", "new words", "", "five", "six", "seven", "eight", "nine", "ten", ""]
-    assert patched(tmp_path, PATCHED) == expected
-
-
 @pytest.mark.parametrize(
     ("lines", "number", "line"),
     [
@@ -166,72 +161,46 @@ def test_a_patch_that_no_longer_applies_is_refused_by_name(tmp_path, lines, numb
         assert part in str(refused.value)
 
 
-def test_a_patch_of_a_file_that_is_not_there_is_refused(tmp_path):
+def test_a_patch_replaces_and_adds_lines_of_a_file_that_is_there(tmp_path):
     with pytest.raises(UserError, match=f"{PATCH.name} of Horovod's {PATCHED_FILE}"):
         PATCH.apply(tmp_path)
-
-
-def test_the_patches_of_horovod_fit_one_another(tmp_path):
-    source = write_source(tmp_path)
-    assert missing_lines(source) != []
-    patching.edit(source)
-    assert missing_lines(source) == []
-
-
-@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
-def test_each_patch_says_why(patch):
-    assert patch.reason.endswith(".")
-    assert len(patch.reason.split()) > 4
-    assert all(lines[0].startswith("@@") for _, lines in changes_of(patch))
-
-
-def test_files_of_ours_are_added_where_nothing_was(tmp_path):
-    patching.edit(write_source(tmp_path))
-    for name, path in ADDITIONS.items():
-        assert (tmp_path / path).read_text(encoding="utf-8") == (Path(build.__file__).parent / name).read_text(
-            encoding="utf-8"
-        )
-    assert not set(ADDITIONS.values()) & {path for patch in PATCHES for path, _ in changes_of(patch)}
-
-
-@pytest.mark.parametrize("name", ["c++", "mpicxx", "mpirun"])
-def test_another_version_of_a_tool_makes_another_wheel(tools, distributions, monkeypatch, name):
-    monkeypatch.syspath_prepend(distributions)
-    before = build.cache_key(build.build_ingredients())
-    write_tool(tools, name, version="2.0")
-    assert build.cache_key(build.build_ingredients()) != before
+    expected = ["one", "before", "new words", "", "five", "six", "seven", "eight", "nine", "ten", ""]
+    assert patched(tmp_path, PATCHED) == expected
 
 
 def change_version_of(name):
-    def change(monkeypatch, distributions):
+    def change(distributions):
         information = distributions / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA"
         information.write_text(information.read_text(encoding="utf-8").replace("Version: 1.0", "Version: 1.0+cpu"))
 
-    return change
+    return lambda monkeypatch, distributions, tools: change(distributions)
 
 
 CHANGES = {
-    "the archive": lambda monkeypatch, _: monkeypatch.setattr(build, "ARCHIVE_SHA256", "0" * 64),
-    "a patch": lambda monkeypatch, _: monkeypatch.setattr(patching, "PATCHES", (*PATCHES, PATCH)),
-    "a file of ours": lambda monkeypatch, _: monkeypatch.setattr(patching, "addition_texts", lambda: {"x.h": "text"}),
+    **{
+        name: lambda monkeypatch, _, tools, name=name: write_tool(tools, name, version="2.0")
+        for name in ("c++", "mpicxx", "mpirun")
+    },
+    "the archive": lambda monkeypatch, *_: monkeypatch.setattr(build, "ARCHIVE_SHA256", "0" * 64),
+    "a patch": lambda monkeypatch, *_: monkeypatch.setattr(patching, "PATCHES", (*PATCHES, PATCH)),
+    "a file of ours": lambda monkeypatch, *_: monkeypatch.setattr(patching, "addition_texts", lambda: {"x.h": "text"}),
     "torch": change_version_of("torch"),
     "TensorFlow": change_version_of("tensorflow-cpu"),
     "CMake": change_version_of("cmake"),
-    "Python": lambda monkeypatch, _: monkeypatch.setattr(platform, "python_version", lambda: "3.99.0"),
-    "the machine": lambda monkeypatch, _: monkeypatch.setattr(platform, "machine", lambda: "abacus"),
-    "the CPU": lambda monkeypatch, _: monkeypatch.setattr(build, "cpu_features", lambda: "steam"),
-    "a compiler flag": lambda monkeypatch, _: monkeypatch.setenv("CXXFLAGS", "-Ofast"),
-    "an option of Horovod": lambda monkeypatch, _: monkeypatch.setenv("HOROVOD_CPU_OPERATIONS", "MPI"),
+    "Python": lambda monkeypatch, *_: monkeypatch.setattr(platform, "python_version", lambda: "3.99.0"),
+    "the machine": lambda monkeypatch, *_: monkeypatch.setattr(platform, "machine", lambda: "abacus"),
+    "the CPU": lambda monkeypatch, *_: monkeypatch.setattr(build, "cpu_features", lambda: "steam"),
+    "a compiler flag": lambda monkeypatch, *_: monkeypatch.setenv("CXXFLAGS", "-Ofast"),
+    "an option of Horovod": lambda monkeypatch, *_: monkeypatch.setenv("HOROVOD_CPU_OPERATIONS", "MPI"),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.usefixtures("tools")
-def test_a_change_of_what_the_wheel_depends_on_makes_another_wheel(distributions, monkeypatch, change):
+def test_a_change_of_what_the_wheel_depends_on_makes_another_wheel(distributions, tools, monkeypatch, change):
     monkeypatch.syspath_prepend(distributions)
     before = build.cache_key(build.build_ingredients())
     assert build.cache_key(build.build_ingredients()) == before
-    change(monkeypatch, distributions)
+    change(monkeypatch, distributions, tools)
     assert build.cache_key(build.build_ingredients()) != before
 
 
@@ -249,15 +218,11 @@ def test_the_same_tools_in_another_environment_make_the_same_wheel(tools, distri
     assert keys[0] == keys[1] != keys[2]
 
 
-def test_a_missing_compiler_is_named_with_its_remedy(tools, distributions):
-    (tools / "c++").unlink()
+@pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 127\n"], ids=["not there", "cannot run"])
+def test_a_missing_compiler_is_named_with_its_remedy(tools, distributions, content):
+    (tools / "c++").write_text(content) if content else (tools / "c++").unlink()
     sentence = "A C++ compiler was not found: install one, for example with `apt-get install g++`."
     assert refusal(tools, distributions) == sentence
-
-
-def test_a_compiler_that_is_found_but_cannot_run_counts_as_missing(tools, distributions):
-    (tools / "c++").write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
-    assert refusal(tools, distributions).startswith("A C++ compiler was not found")
 
 
 @pytest.mark.usefixtures("tools")
@@ -357,12 +322,25 @@ def steps(monkeypatch):
     return Steps
 
 
-def test_a_failed_compilation_names_log_and_first_error(directory, steps):
-    steps.status = 1
-    with pytest.raises(UserError) as refused:
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (
+            "source.cc:1:2: error: 'x' was not declared\nninja: stopped.\n",
+            r"LOG.*source.cc:1:2: error: 'x' was not d\w+$",
+        ),
+        (
+            "CMake Error at CMakeLists.txt:5 (message):\n  This is wrong.\n\n\n",
+            r"CMakeLists.txt:5 \(message\): This is wrong\.$",
+        ),
+        ("fatal error: error writing to x.s: No space left on device", "is full: free 100 MB, or set XDG_CACHE_HOME"),
+    ],
+    ids=["compiler", "CMake", "full disk"],
+)
+def test_a_failed_compilation_names_log_and_first_error(directory, steps, output, said):
+    steps.status, steps.output = 1, output
+    with pytest.raises(UserError, match=said.replace("LOG", str(directory / "build.log"))):
         build.build_wheel(directory, False, {})
-    assert str(directory / "build.log") in str(refused.value)
-    assert str(refused.value).endswith("source.cc:1:2: error: 'x' was not declared")
     assert build.cached_wheel(directory) is None
 
 
@@ -375,32 +353,25 @@ def test_after_a_failed_compilation_what_is_missing_is_looked_for_again(director
     assert steps.commands == ("cmake", "ninja") * 2
 
 
-def test_an_error_of_cmake_is_named_with_what_it_says(directory, steps):
-    steps.status, steps.output = 1, "CMake Error at CMakeLists.txt:5 (message):\n  This is wrong.\n\n\n"
-    with pytest.raises(UserError, match=r"CMakeLists.txt:5 \(message\): This is wrong\.$"):
-        build.build_wheel(directory, False, {})
-
-
-def test_a_full_disk_is_named_with_its_remedy(directory, steps):
-    steps.status, steps.output = 1, "fatal error: error writing to x.s: No space left on device"
-    with pytest.raises(UserError, match=r"is full: free 100 MB, or set XDG_CACHE_HOME"):
-        build.build_wheel(directory, False, {})
-
-
 def test_what_is_compiled_is_the_edited_source(directory, steps):
     steps.status = 1
     with pytest.raises(UserError):
         build.build_wheel(directory, False, {})
     source = directory / "building" / "source"
     assert missing_lines(source) == []
-    assert [path for path in ADDITIONS.values() if not (source / path).exists()] == []
+    for name, path in ADDITIONS.items():
+        assert (source / path).read_bytes() == (Path(build.__file__).parent / name).read_bytes()
 
 
 @pytest.mark.parametrize(("with_mpi", "asked", "unasked"), [(True, "WITH", "WITHOUT"), (False, "WITHOUT", "WITH")])
-def test_mpi_is_built_if_there_is_one(directory, steps, with_mpi, asked, unasked):
+def test_mpi_is_built_if_there_is_one_and_cuda_is_only_looked_for_for_gpus(
+    directory, steps, monkeypatch, with_mpi, asked, unasked
+):
+    monkeypatch.setattr(cuda, "package_folder", lambda name: None)
     build.build_wheel(directory, with_mpi, {})
     assert steps.settings[f"HOROVOD_{asked}_MPI"] == "1"
-    assert f"HOROVOD_{unasked}_MPI" not in steps.settings
+    assert steps.settings["HOROVOD_GPU_OPERATIONS"] == ""
+    assert not {f"HOROVOD_{unasked}_MPI", "HOROVOD_CUDA_HOME"} & {*steps.settings}
 
 
 def test_a_build_that_is_run_again_goes_on_where_it_ended(directory, steps):
@@ -427,29 +398,6 @@ def test_each_step_tells_its_time_when_it_has_ended(directory, capsys):
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if " took " in line] == [f"{step} took {in_words(seconds[step])}" for step in seconds]
     assert said.index("configuring ...") < said.index(f"configuring took {in_words(seconds['configuring'])}")
-
-
-def test_a_step_counts_from_its_beginning_to_its_end_and_not_where_it_fails(monkeypatch, capsys):
-    clock = iter([100.0, 265.4, 300.0])
-    monkeypatch.setattr(compilation.time, "monotonic", lambda: next(clock))
-    seconds = {}
-    with compilation.timed("compiling", seconds):
-        pass
-    with pytest.raises(UserError), compilation.timed("packing", seconds):
-        raise UserError("no room")
-    assert seconds == pytest.approx({"compiling": 165.4})
-    assert capsys.readouterr().out == "compiling took 2 min 45 s\n"
-
-
-def test_the_last_line_sums_the_steps_up(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["build.py"])
-    for seconds, end in [
-        ({"downloading": 6, "compiling": 180}, ", in 3 min 6 s: downloading 6.0 s, compiling 3 min 0 s."),
-        ({}, "."),
-    ]:
-        monkeypatch.setattr(build, "build_and_install", lambda seconds=seconds: seconds)
-        assert build.main() == 0
-        assert capsys.readouterr().out == f"Horovod 0.28.1 is installed for torch and TensorFlow{end}\n"
 
 
 def test_a_source_that_was_not_prepared_to_its_end_is_prepared_anew(directory, steps, monkeypatch):
@@ -523,7 +471,12 @@ def test_a_wheel_that_another_process_built_meanwhile_is_used(directory, steps):
     assert steps.commands == ()
 
 
-def test_a_cache_that_cannot_be_written_gives_way_to_the_environment(tmp_path, monkeypatch, capsys):
+def test_a_cache_that_cannot_be_written_gives_way_to_the_environment_or_the_remedy_is_named(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"no place to build.*set XDG_CACHE_HOME"):
+        build.writable_directory([tmp_path / "file" / "one", tmp_path / "file" / "two"])
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
@@ -532,36 +485,28 @@ def test_a_cache_that_cannot_be_written_gives_way_to_the_environment(tmp_path, m
     assert str(tmp_path / "file") in capsys.readouterr().out
 
 
-def test_without_any_place_to_build_the_remedy_is_named(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"no place to build.*set XDG_CACHE_HOME"):
-        build.writable_directory([tmp_path / "file" / "one", tmp_path / "file" / "two"])
+@pytest.mark.parametrize(
+    ("outcome", "status", "words"),
+    [
+        ({"downloading": 6, "compiling": 180}, 0, ", in 3 min 6 s: downloading 6.0 s, compiling 3 min 0 s.\n"),
+        ({}, 0, "Horovod 0.28.1 is installed for torch and TensorFlow.\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "set XDG_CACHE_HOME"),
+        (KeyboardInterrupt(), 130, "goes on from what is compiled"),
+    ],
+    ids=["built", "installed already", "full disk", "interrupted"],
+)
+def test_the_last_line_says_how_the_build_ended(monkeypatch, capsys, outcome, status, words):
+    def build_and_install():
+        if isinstance(outcome, dict):
+            return outcome
+        raise outcome
 
-
-def test_a_disk_that_is_full_meanwhile_is_one_line(monkeypatch, capsys):
-    def fill_disk():
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(build, "build_and_install", fill_disk)
+    monkeypatch.setattr(build, "build_and_install", build_and_install)
     monkeypatch.setattr(sys, "argv", ["build.py"])
-    assert build.main() == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "set XDG_CACHE_HOME" in line
-
-
-def test_an_interrupted_build_says_that_it_can_go_on(monkeypatch, capsys):
-    def interrupt():
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(build, "build_and_install", interrupt)
-    monkeypatch.setattr(sys, "argv", ["build.py"])
-    assert build.main() == 130
-    assert "goes on from what is compiled" in capsys.readouterr().err
-
-
-def test_a_whole_cached_wheel_is_used(tmp_path):
-    wheel = write_wheel(tmp_path)
-    assert build.cached_wheel(tmp_path) == wheel
+    assert build.main() == status
+    said = "".join(capsys.readouterr())
+    assert words in said
+    assert len(said.splitlines()) == 1
 
 
 DAMAGES = {
@@ -610,24 +555,16 @@ def test_the_second_run_neither_builds_nor_installs(tmp_path, distributions, mon
 
 
 def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatch):
-    calls = []
+    calls, seconds = [], {}
     monkeypatch.setattr(build, "run_pip", lambda *arguments: calls.append(arguments[0]))
-    (tools / "python").write_text("#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n", encoding="utf-8")
-    (tools / "python").chmod(0o755)
+    write_tool(tools, "python")
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
+    build.install(write_wheel(tmp_path), False, seconds)
+    assert (calls, [*seconds]) == (["install"], ["installing", "loading"])
+    (tools / "python").write_text("#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"does not load with torch.*undefined symbol"):
         build.install(write_wheel(tmp_path), False, {})
-    assert calls == ["install", "uninstall"]
-
-
-def test_installing_and_loading_are_timed_apart(tmp_path, tools, monkeypatch):
-    monkeypatch.setattr(build, "run_pip", lambda *arguments: "")
-    (tools / "python").write_text("#!/bin/sh\n", encoding="utf-8")
-    (tools / "python").chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(tools / "python"))
-    seconds = {}
-    build.install(write_wheel(tmp_path), False, seconds)
-    assert [*seconds] == ["installing", "loading"]
+    assert calls == ["install", "install", "uninstall"]
 
 
 @pytest.fixture
@@ -643,21 +580,6 @@ def wheels_for_gpus(tmp_path, monkeypatch):
         (site / file).write_text(f"{file} 1.0\n", encoding="utf-8")
     monkeypatch.setattr(cuda, "package_folder", lambda name: site / name if (site / name).exists() else None)
     return site
-
-
-def test_a_cuda_compiler_that_lies_about_is_neither_asked_nor_used(tools, distributions, monkeypatch):
-    monkeypatch.syspath_prepend(distributions)
-    before = build.cache_key(build.build_ingredients())
-    write_tool(tools, "nvcc", version="2.0")
-    monkeypatch.setenv("CUDA_HOME", "/usr/local/cuda-99")
-    assert build.cache_key(build.build_ingredients()) == before
-
-
-def test_cmake_looks_for_cuda_only_for_gpus(directory, steps, monkeypatch):
-    monkeypatch.setattr(cuda, "package_folder", lambda name: None)
-    build.build_wheel(directory, False, {})
-    assert steps.settings["HOROVOD_GPU_OPERATIONS"] == ""
-    assert "HOROVOD_CUDA_HOME" not in steps.settings
 
 
 def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, monkeypatch, wheels_for_gpus):
@@ -678,7 +600,9 @@ def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, mo
     assert (Path(steps.settings["HOROVOD_NCCL_LIB"]) / "libnccl.so").exists()
 
 
-def test_another_nccl_makes_another_wheel_for_gpus(tools, distributions, monkeypatch, wheels_for_gpus):
+def test_another_nccl_makes_another_wheel_for_gpus_and_a_cuda_compiler_that_lies_about_none(
+    tools, distributions, monkeypatch, wheels_for_gpus
+):
     monkeypatch.syspath_prepend(distributions)
     before = build.cache_key(build.build_ingredients())
     header = wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h"
@@ -686,6 +610,11 @@ def test_another_nccl_makes_another_wheel_for_gpus(tools, distributions, monkeyp
     after = build.cache_key(build.build_ingredients())
     (wheels_for_gpus / "nvidia" / "cu13" / "bin" / "nvcc").unlink()
     assert len({before, after, build.cache_key(build.build_ingredients())}) == 3
+    monkeypatch.syspath_prepend(distributions)
+    before = build.cache_key(build.build_ingredients())
+    write_tool(tools, "nvcc", version="2.0")
+    monkeypatch.setenv("CUDA_HOME", "/usr/local/cuda-99")
+    assert build.cache_key(build.build_ingredients()) == before
 
 
 def test_an_environment_without_a_cuda_compiler_is_not_one_for_gpus(wheels_for_gpus):

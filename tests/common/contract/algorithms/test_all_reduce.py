@@ -71,15 +71,3 @@ def test_among_a_power_of_two_an_algorithm_costs_what_its_docstring_says(ranks):
         "binomial_tree": (2 * levels, 2 * levels, levels),
         "central_server": (2 * (ranks - 1), 2 * (ranks - 1), ranks - 1),
     }
-
-
-@pytest.mark.parametrize("ranks", [3, 5, 6, 7, 9])
-def test_among_other_numbers_ranks_beyond_a_power_of_two_cost_a_message_there_and_back(ranks):
-    inside = 2 ** math.floor(math.log2(ranks))
-    for name in ("recursive_doubling", "halving_doubling"):
-        messages, sent, added = cost(name, inside)
-        assert cost(name, ranks) == (messages + 2, sent + 2, added + 1)
-    levels, others = math.ceil(math.log2(ranks)), Fraction(ranks - 1, ranks)
-    assert cost("ring", ranks) == (2 * (ranks - 1), 2 * others, others)
-    assert cost("binomial_tree", ranks) == (2 * levels, 2 * levels, levels)
-    assert cost("central_server", ranks) == (2 * (ranks - 1), 2 * (ranks - 1), ranks - 1)

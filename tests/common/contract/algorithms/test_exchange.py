@@ -16,7 +16,7 @@ def test_parts_follow_one_another_and_differ_by_one_element_at_most(parts, eleme
     assert part(-1, parts, elements) == part(2 * parts - 1, parts, elements) == found[-1]
 
 
-def test_an_exchange_waits_for_the_rank_at_the_other_end():
+def test_an_exchange_waits_for_the_rank_at_the_other_end_unless_all_wait_for_one_another():
     first, second = Exchange(send_to=1), Exchange(send_to=2)
 
     def chain(rank, ranks, elements):
@@ -27,8 +27,6 @@ def test_an_exchange_waits_for_the_rank_at_the_other_end():
         {1: second, 2: Exchange(receive_from=1)},
     ]
 
-
-def test_ranks_that_wait_for_one_another_are_told():
     def both_receive(rank, ranks, elements):
         yield Exchange(receive_from=1 - rank)
         yield Exchange(send_to=1 - rank)
