@@ -14,7 +14,7 @@ from itertools import permutations
 
 from common.contract import mlp
 from common.contract.oracle import LOSS_TOLERANCE, loss_deviation
-from common.contract.reading import Counts, Place, Reading, Step, Trained
+from common.contract.reading import Counts, Reading, Step, TensorUpdate, Trained
 from common.contract.recipe import Coefficient
 
 NONE_KNOWN = "none of the known mistakes"
@@ -29,7 +29,7 @@ _ROUNDED = 1e-2
 """The largest residual that gradients of 16 bits leave; bfloat16 left 2e-3, float16 3e-4."""
 
 
-_Made = Callable[[Counts, Place], Counts | None]
+_Made = Callable[[Counts, TensorUpdate], Counts | None]
 """What a mistake makes of the counts; None where it can't be made there."""
 
 
@@ -47,13 +47,13 @@ class Mistake:
     """Whether its factor is the same in all tensors and steps."""
 
 
-def _more(direction: Callable[[Counts], Counts], times: Callable[[Place], float] | None = None) -> _Made:
+def _more(direction: Callable[[Counts], Counts], times: Callable[[TensorUpdate], float] | None = None) -> _Made:
     """The counts and so many times the direction more; None: as often as explains the update best."""
 
-    def made(counts: Counts, place: Place) -> Counts | None:
+    def made(counts: Counts, update: TensorUpdate) -> Counts | None:
         way = direction(counts)
-        vector = place.vector(way)
-        more = times(place) if times else place.solved.along(place.vector(counts), vector)
+        vector = update.vector(way)
+        more = times(update) if times else update.solved.along(update.vector(counts), vector)
         if not more or not math.isfinite(more) or not vector.any():
             return None
         shares = tuple(own + more * each for own, each in zip(counts.shares, way.shares, strict=True))
@@ -77,30 +77,30 @@ def _rates(counts: Counts) -> Counts:
     return Counts(counts.shares if counts.decay else _nothing(counts), 0.0, counts.decay)
 
 
-def _whole_times(counts: Counts, place: Place) -> Counts | None:
+def _whole_times(counts: Counts, update: TensorUpdate) -> Counts | None:
     """Gradients that count a whole number of times as often."""
-    nearest = _more(_gradients)(counts, place)
+    nearest = _more(_gradients)(counts, update)
     times = round(sum(nearest.shares) / sum(counts.shares)) if nearest and sum(counts.shares) else 0
-    return _more(_gradients, lambda place: times - 1)(counts, place) if times > 1 else None
+    return _more(_gradients, lambda update: times - 1)(counts, update) if times > 1 else None
 
 
-def _not_exchanged(counts: Counts, place: Place) -> Counts | None:
-    own = tuple(float(worker == place.step.replica) for worker in range(place.trained.shards))
-    return None if place.are_alike else dataclasses.replace(counts, shares=own)
+def _not_exchanged(counts: Counts, update: TensorUpdate) -> Counts | None:
+    own = tuple(float(worker == update.step.replica) for worker in range(update.trained.shards))
+    return None if update.are_alike else dataclasses.replace(counts, shares=own)
 
 
-def _first_alone(counts: Counts, place: Place) -> Counts | None:
-    return dataclasses.replace(counts, shares=tuple(float(worker == 0) for worker in range(place.trained.shards)))
+def _first_alone(counts: Counts, update: TensorUpdate) -> Counts | None:
+    return dataclasses.replace(counts, shares=tuple(float(worker == 0) for worker in range(update.trained.shards)))
 
 
-def _exchanged(counts: Counts, place: Place) -> Counts | None:
-    workers, alike = place.trained.shards, place.trained.recipe.keeps_alike
+def _exchanged(counts: Counts, update: TensorUpdate) -> Counts | None:
+    workers, alike = update.trained.shards, update.trained.recipe.keeps_alike
     return None if alike else dataclasses.replace(counts, shares=(1 / workers,) * workers)
 
 
-def _left_out(counts: Counts, place: Place) -> Counts | None:
+def _left_out(counts: Counts, update: TensorUpdate) -> Counts | None:
     """Some workers count nothing, and the others as much as before, or as much more as makes up for these."""
-    shares = _found(place)
+    shares = _found(update)
     counted = [share > max(shares) / 2 for share in shares]
     if all(counted) or not any(counted):
         return None
@@ -109,22 +109,22 @@ def _left_out(counts: Counts, place: Place) -> Counts | None:
     return dataclasses.replace(counts, shares=tuple(nearest * is_in for is_in in counted))
 
 
-def _unevenly(counts: Counts, place: Place) -> Counts | None:
+def _unevenly(counts: Counts, update: TensorUpdate) -> Counts | None:
     """Workers that count differently, but 1 together."""
-    shares = _found(place)
+    shares = _found(update)
     return dataclasses.replace(counts, shares=shares) if abs(sum(shares) - 1) < 0.02 and min(shares) > 0 else None
 
 
-def _found(place: Place) -> tuple[float, ...]:
+def _found(update: TensorUpdate) -> tuple[float, ...]:
     """Each worker's share; NaN where it can't be told."""
-    return tuple(share.value if share else math.nan for share in place.solved.recipe.shares)
+    return tuple(share.value if share else math.nan for share in update.solved.recipe.shares)
 
 
-def _stale(counts: Counts, place: Place) -> Counts | None:
-    return dataclasses.replace(counts, shares=_nothing(counts), stale=sum(counts.shares)) if place.has_stale else None
+def _stale(counts: Counts, update: TensorUpdate) -> Counts | None:
+    return dataclasses.replace(counts, shares=_nothing(counts), stale=sum(counts.shares)) if update.has_stale else None
 
 
-def _nesterov(counts: Counts, place: Place) -> Counts | None:
+def _nesterov(counts: Counts, update: TensorUpdate) -> Counts | None:
     """The step is g + momentum velocity (Sutskever et al. 2013, as PyTorch's optim.SGD has it).
 
     By the update before, which is another one than the velocity then, that is
@@ -132,50 +132,50 @@ def _nesterov(counts: Counts, place: Place) -> Counts | None:
     """
     momentum, decay, ahead = counts.velocity, counts.decay, 1 + counts.velocity
     shares = tuple(ahead * share for share in counts.shares)
-    if not momentum or not (place.is_first or place.has_stale):
+    if not momentum or not (update.is_first or update.has_stale):
         return None
-    if place.is_first:
+    if update.is_first:
         return Counts(shares, momentum, ahead * decay)
-    return Counts(shares, momentum * (1 - _rate(place) * decay), decay, -momentum * sum(counts.shares))
+    return Counts(shares, momentum * (1 - _rate(update) * decay), decay, -momentum * sum(counts.shares))
 
 
-def _dampened(counts: Counts, place: Place) -> Counts | None:
+def _dampened(counts: Counts, update: TensorUpdate) -> Counts | None:
     """Of all steps but the first a part of the gradient, with the decay in it, goes into the velocity."""
-    if not counts.velocity or place.is_first:
+    if not counts.velocity or update.is_first:
         return None
-    return _more(_rates if counts.decay else _gradients)(counts, place)
+    return _more(_rates if counts.decay else _gradients)(counts, update)
 
 
-def _decoupled(counts: Counts, place: Place) -> Counts | None:
+def _decoupled(counts: Counts, update: TensorUpdate) -> Counts | None:
     """The decay isn't in the velocity (Loshchilov & Hutter, "Decoupled weight decay regularization", 2019)."""
-    if not counts.velocity or not counts.decay or place.is_first:
+    if not counts.velocity or not counts.decay or update.is_first:
         return None
-    velocity = counts.velocity * (1 - _rate(place) * counts.decay)
+    velocity = counts.velocity * (1 - _rate(update) * counts.decay)
     return dataclasses.replace(counts, velocity=velocity, decay=counts.decay * (1 - counts.velocity))
 
 
-def _accumulating(counts: Counts, place: Place) -> Counts | None:
+def _accumulating(counts: Counts, update: TensorUpdate) -> Counts | None:
     """Gradients that are never set to zero: G <- G + g, and the velocity v <- momentum v + G.
 
     Without momentum an update is the one before and the new gradient. With it the second and the third update still are
     sums of what is known; later ones aren't.
     """
-    momentum, since = counts.velocity, place.step.step - place.trained.first_step
-    if not place.has_stale or (momentum and since > 2):
+    momentum, since = counts.velocity, update.step.step - update.trained.first_step
+    if not update.has_stale or (momentum and since > 2):
         return None
     if since == 1:
         return dataclasses.replace(counts, stale=sum(counts.shares))
-    first, lost = 1 / (1 + momentum), _rate(place) * counts.decay
+    first, lost = 1 / (1 + momentum), _rate(update) * counts.decay
     velocity = momentum + first - lost * (1 + momentum * first**2)
     return Counts(counts.shares, velocity, 0.0, 1 - first + lost * momentum * first**2)
 
 
-def _frozen(counts: Counts, place: Place) -> Counts | None:
-    return None if place.solved.has_moved else Counts(_nothing(counts), 0.0, 0.0)
+def _frozen(counts: Counts, update: TensorUpdate) -> Counts | None:
+    return None if update.solved.has_moved else Counts(_nothing(counts), 0.0, 0.0)
 
 
-def _rate(place: Place) -> float:
-    return mlp.learning_rate(place.trained.task, place.step.step)
+def _rate(update: TensorUpdate) -> float:
+    return mlp.learning_rate(update.trained.task, update.step.step)
 
 
 MISTAKES = (
@@ -189,13 +189,13 @@ MISTAKES = (
         "summed",
         "{counted}: summed, not averaged.",
         "Divide by the world size, or all-reduce with a mean.",
-        _more(_gradients, lambda place: place.trained.shards - 1),
+        _more(_gradients, lambda update: update.trained.shards - 1),
     ),
     Mistake(
         "rate times workers",
         "{counted}, and the weight decay as many times more: the learning rate is multiplied by the number of workers.",
         "Leave the learning rate as it is, or scale it on purpose by --learning-rate.",
-        _more(_rates, lambda place: place.trained.shards - 1),
+        _more(_rates, lambda update: update.trained.shards - 1),
     ),
     Mistake(
         "dampened",
@@ -207,7 +207,7 @@ MISTAKES = (
         "averaged twice",
         "{counted}: averaged twice.",
         "Divide once: what exchanges the gradients, or the loss, divides already.",
-        _more(_gradients, lambda place: 1 / place.trained.shards - 1),
+        _more(_gradients, lambda update: 1 / update.trained.shards - 1),
     ),
     Mistake(
         "not exchanged",
@@ -232,7 +232,7 @@ MISTAKES = (
         "sum over rows",
         "{counted}, as often as it has rows: its loss is a sum over rows, not their mean.",
         "Take the mean over rows.",
-        _more(_gradients, lambda place: place.trained.rows.count / place.trained.shards - 1),
+        _more(_gradients, lambda update: update.trained.rows.count / update.trained.shards - 1),
     ),
     Mistake(
         "one step old",
@@ -257,7 +257,7 @@ MISTAKES = (
         "momentum lost",
         "The update before counted nothing instead of {momentum}: the momentum is lost between steps.",
         "Keep one optimizer for all steps, and restore its state after a restart.",
-        _more(lambda counts: Counts(_nothing(counts), counts.velocity, 0.0), lambda place: -1),
+        _more(lambda counts: Counts(_nothing(counts), counts.velocity, 0.0), lambda update: -1),
     ),
     Mistake(
         "other momentum",
@@ -269,7 +269,7 @@ MISTAKES = (
         "decay missing",
         "{decayed}: there is no weight decay.",
         "Give the optimizer the weight decay, for every parameter.",
-        _more(lambda counts: Counts(_nothing(counts), 0.0, counts.decay), lambda place: -1),
+        _more(lambda counts: Counts(_nothing(counts), 0.0, counts.decay), lambda update: -1),
     ),
     Mistake(
         "decoupled decay",
@@ -339,7 +339,9 @@ CAUSES = {
 """What explains updates that are no sum of the workers' gradients, and how to mend it."""
 
 
-def named(trained: Trained, reading: Reading, places: Sequence[Place], remedies: Mapping[str, str]) -> tuple[str, ...]:
+def named(
+    trained: Trained, reading: Reading, updates: Sequence[TensorUpdate], remedies: Mapping[str, str]
+) -> tuple[str, ...]:
     """What the launch did wrong by its evidence: sentences with the numbers and a remedy each, none where it is right.
 
     `remedies` are the framework's own words for some of them, by the mistake's name.
@@ -351,17 +353,17 @@ def named(trained: Trained, reading: Reading, places: Sequence[Place], remedies:
 
     said = [*_of_weights(trained, reading, remedies), *_of_losses(trained, reading)]
     has_same_rows = any("has the rows of" in each for each in said)
-    deviating = [place for place in places if place.deviates]
-    if causes := {place.step.cause: place.step for place in reversed(deviating) if place.step.cause}:
+    deviating = [update for update in updates if update.deviates]
+    if causes := {update.step.cause: update.step for update in reversed(deviating) if update.step.cause}:
         return (*said, *(cause(name, rows=_rows_in_words(step)) for name, step in sorted(causes.items())))
     counted = [
-        place
-        for place in deviating
-        if not has_same_rows and place.solved.recipe.residual < _ROUNDED and not _fits(place, place.declared)
+        update
+        for update in deviating
+        if not has_same_rows and update.solved.recipe.residual < _ROUNDED and not _fits(update, update.declared)
     ]
-    unexplained = [place for place in deviating if place.solved.recipe.residual > place.solved.recipe.floor]
+    unexplained = [update for update in deviating if update.solved.recipe.residual > update.solved.recipe.floor]
     said += _of_counts(trained, reading, counted, remedies)
-    worst = max(unexplained, key=lambda place: place.solved.recipe.residual, default=None)
+    worst = max(unexplained, key=lambda update: update.solved.recipe.residual, default=None)
     if worst is None or (counted and worst.solved.recipe.residual < _NEAR):
         if reading.apart and trained.recipe.keeps_alike and not said:
             said.append(f"Replicas differ before step {reading.apart[0]}. Let each apply the same update, bit by bit.")
@@ -377,12 +379,12 @@ def named(trained: Trained, reading: Reading, places: Sequence[Place], remedies:
     )
 
 
-def _fits(place: Place, counts: Counts) -> bool:
+def _fits(update: TensorUpdate, counts: Counts) -> bool:
     """Whether a sum with these counts is as near to the update as any, but for rounding and what no sum explains."""
-    vector = place.vector(counts)
-    near = 0.0 if counts == place.declared else _NEAR
-    noise = max((each.residual for each in place.step.tensors.values() if each.residual > each.floor), default=0.0)
-    return place.solved.apart(vector) <= max(place.solved.floor(vector), near, _NOISE_MOVES * noise)
+    vector = update.vector(counts)
+    near = 0.0 if counts == update.declared else _NEAR
+    noise = max((each.residual for each in update.step.tensors.values() if each.residual > each.floor), default=0.0)
+    return update.solved.apart(vector) <= max(update.solved.floor(vector), near, _NOISE_MOVES * noise)
 
 
 def _of_weights(trained: Trained, reading: Reading, remedies: Mapping[str, str]) -> Iterator[str]:
@@ -419,12 +421,12 @@ def _of_losses(trained: Trained, reading: Reading) -> Iterator[str]:
 
 
 def _of_counts(
-    trained: Trained, reading: Reading, places: Sequence[Place], remedies: Mapping[str, str]
+    trained: Trained, reading: Reading, updates: Sequence[TensorUpdate], remedies: Mapping[str, str]
 ) -> Iterator[str]:
     """The mistakes that explain what counted otherwise than declared: first those that explain most tensors."""
-    left: dict[str, list[Place]] = {}
-    for place in places:
-        left.setdefault(place.tensor, []).append(place)
+    left: dict[str, list[TensorUpdate]] = {}
+    for update in updates:
+        left.setdefault(update.tensor, []).append(update)
     known: list[tuple[Mistake, ...]] = [(each,) for each in MISTAKES]
     while left:
         explains = {mistakes: [name for name, own in left.items() if _explain(mistakes, own)] for mistakes in known}
@@ -435,32 +437,32 @@ def _of_counts(
         if not explains[best]:
             yield f"Its counts are {NONE_KNOWN}: {_in_words(next(iter(left.values()))[0])}."
             return
-        own = [place for name in explains[best] for place in left.pop(name)]
+        own = [update for name in explains[best] for update in left.pop(name)]
         for mistake in best:
             scope = _scope(trained, reading, own, explains[best])
             yield f"{scope}{_sentence(mistake, own)} {remedies.get(mistake.name, mistake.remedy)}"
 
 
-def _explain(mistakes: Sequence[Mistake], places: Sequence[Place]) -> bool:
+def _explain(mistakes: Sequence[Mistake], updates: Sequence[TensorUpdate]) -> bool:
     """Whether these mistakes, one after the other, explain each update of a tensor, steady ones by the same factor.
 
     What can't be said of later updates isn't asked of a mistake that explains the first ones.
     """
     shares: list[float] = []
-    for place in places:
-        counts: Counts | None = place.declared
+    for update in updates:
+        counts: Counts | None = update.declared
         for mistake in mistakes:
-            counts = mistake.made(counts, place) if counts else None
-        if counts is None and shares and place.step.step > place.trained.first_step + 2:
+            counts = mistake.made(counts, update) if counts else None
+        if counts is None and shares and update.step.step > update.trained.first_step + 2:
             continue
-        if counts is None or not _fits(place, counts):
+        if counts is None or not _fits(update, counts):
             return False
         shares.append(sum(counts.shares))
     is_steady = all(mistake.is_steady for mistake in mistakes)
     return bool(shares) and (not is_steady or max(shares) - min(shares) <= 0.02 * max(map(abs, shares)))
 
 
-def _scope(trained: Trained, reading: Reading, places: Sequence[Place], tensors: Sequence[str]) -> str:
+def _scope(trained: Trained, reading: Reading, updates: Sequence[TensorUpdate], tensors: Sequence[str]) -> str:
     """In which tensors and from when on, where not in all of them from the start: the beginning of a sentence."""
     every = [*reading.steps[0].tensors]
     words: list[str] = []
@@ -468,7 +470,7 @@ def _scope(trained: Trained, reading: Reading, places: Sequence[Place], tensors:
         words.append("in the biases alone")
     elif len(tensors) < len(every):
         words.append(f"in {', '.join(tensors)} alone")
-    steps, wrong = sorted({each.step for each in reading.steps}), sorted({place.step.step for place in places})
+    steps, wrong = sorted({each.step for each in reading.steps}), sorted({update.step.step for update in updates})
     # The second and the third step tell apart what the first one can't.
     if earlier := [step for step in steps if step < wrong[0] and wrong[0] > trained.first_step + 2]:
         words.append(f"from a step after {earlier[-1]} on, {wrong[0]} at the latest")
@@ -480,15 +482,15 @@ def _scope(trained: Trained, reading: Reading, places: Sequence[Place], tensors:
     return f"{', '.join(words)}: ".capitalize() if words else ""
 
 
-def _sentence(mistake: Mistake, places: Sequence[Place]) -> str:
+def _sentence(mistake: Mistake, updates: Sequence[TensorUpdate]) -> str:
     """The mistake in a sentence, with what was found in these updates."""
 
     def surest(coefficients: Iterable[Coefficient | None]) -> str:
         known = [each for each in coefficients if each]
         return _number(min(known, key=lambda each: each.uncertainty).value) if known else "?"
 
-    found, declared = [place.solved.recipe for place in places], places[-1].declared
-    finite = [statistics.fmean(shares) for shares in map(_found, places) if not math.isnan(sum(shares))] or [math.nan]
+    found, declared = [update.solved.recipe for update in updates], updates[-1].declared
+    finite = [statistics.fmean(shares) for shares in map(_found, updates) if not math.isnan(sum(shares))] or [math.nan]
     low, high = min(finite), max(finite)
     is_range = high - low > 0.02 * max(map(abs, finite))
     share = f"{_number(low)} to {_number(high)}" if is_range else _number(finite[-1])
@@ -499,19 +501,19 @@ def _sentence(mistake: Mistake, places: Sequence[Place]) -> str:
         decayed=f"The weights counted {decay} instead of {_number(declared.decay)}",
         found=share,
         expected=expected,
-        shares=", ".join(map(_number, _found(places[-1]))),
+        shares=", ".join(map(_number, _found(updates[-1]))),
         velocity=surest(each.velocity for each in found),
         momentum=_number(declared.velocity),
         stale=surest(each.stale for each in found),
     )
 
 
-def _in_words(place: Place) -> str:
-    found = place.solved.recipe
+def _in_words(update: TensorUpdate) -> str:
+    found = update.solved.recipe
     named = {"velocity": found.velocity, "stale": found.stale, "decay": found.decay}
     others = [f"{name} {_number(each.value)}" for name, each in named.items() if each]
-    shares = ", ".join(map(_number, _found(place)))
-    return ", ".join([f"in step {place.step.step} the workers' shares of {place.tensor} are {shares}", *others])
+    shares = ", ".join(map(_number, _found(update)))
+    return ", ".join([f"in step {update.step.step} the workers' shares of {update.tensor} are {shares}", *others])
 
 
 def _rows_in_words(step: Step) -> str:

@@ -131,7 +131,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Place:
+class TensorUpdate:
     """One tensor's update of one replica, and what was declared of it."""
 
     trained: Trained
@@ -179,7 +179,9 @@ def owners_of(task: Task, workers: int) -> dict[str, int]:
     return owners
 
 
-def read(trained: Trained, evidence: Mapping[int, Sequence[State]], data: Dataset) -> tuple[Reading, Sequence[Place]]:
+def read(
+    trained: Trained, evidence: Mapping[int, Sequence[State]], data: Dataset
+) -> tuple[Reading, Sequence[TensorUpdate]]:
     """Read every update that the evidence tells: `evidence` has each replica's state after so many steps.
 
     What is wrong of it isn't named yet. Raises ValueError for states that aren't those of this task, or without a
@@ -192,19 +194,19 @@ def read(trained: Trained, evidence: Mapping[int, Sequence[State]], data: Datase
             raise ValueError(f"there are {len(states)} states of {trained.shards} replicas before step {step}")
         if not all(np.array_equal(state[name], states[0][name]) for state in states[1:] for name in names):
             apart.append(step)
-    reader, places = _Reader(trained, evidence, data, not apart), list[Place]()
+    reader, tensor_updates = _Reader(trained, evidence, data, not apart), list[TensorUpdate]()
     for step in evidence:
         for replica, update in reader.updates(step):
-            places += reader.places(step, replica, update)
-    if not places:
+            tensor_updates += reader.tensor_updates(step, replica, update)
+    if not tensor_updates:
         raise ValueError("it has no step with the states before and after")
     initial = 0.0
     if 0 in evidence:
         contract = mlp.initial_weights(task)
         difference = sum(float(((evidence[0][0][name] - contract[name]) ** 2).sum()) for name in names)
         initial = float(np.sqrt(difference / sum(float((value**2).sum()) for value in contract.values())))
-    steps = {(place.step.step, place.step.replica): place.step for place in places}
-    return Reading(tuple(steps.values()), initial, tuple(apart)), places
+    steps = {(each.step.step, each.step.replica): each.step for each in tensor_updates}
+    return Reading(tuple(steps.values()), initial, tuple(apart)), tensor_updates
 
 
 class _Reader:
@@ -242,7 +244,7 @@ class _Reader:
             rate = mlp.learning_rate(self._trained.task, step)
             yield replica, Update(state, after, rate, gradients, velocity or None, stale)
 
-    def places(self, step: int, replica: int, update: Update) -> list[Place]:
+    def tensor_updates(self, step: int, replica: int, update: Update) -> list[TensorUpdate]:
         """Every tensor of an update, with the cause of what no sum of the workers' gradients explains."""
         trained = self._trained
         index = step - trained.first_step
@@ -252,18 +254,18 @@ class _Reader:
         )
         known = update.velocity is not None, update.stale is not None, self._are_alike
         unread = Step(step, replica, {}, losses)
-        places = [
-            Place(trained, unread, name, trained.counts(replica, name), solved, *known)
+        tensor_updates = [
+            TensorUpdate(trained, unread, name, trained.counts(replica, name), solved, *known)
             for name, solved in recipe.solve(update).items()
         ]
         tensors = {
-            place.tensor: dataclasses.replace(place.solved.recipe, declared=place.residual(place.declared))
-            for place in places
+            each.tensor: dataclasses.replace(each.solved.recipe, declared=each.residual(each.declared))
+            for each in tensor_updates
         }
         found = dataclasses.replace(unread, tensors=tensors)
         if any(each.residual > each.floor for each in tensors.values()):
             found = self._explained(found, update)
-        return [dataclasses.replace(place, step=found) for place in places]
+        return [dataclasses.replace(each, step=found) for each in tensor_updates]
 
     def _explained(self, found: Step, update: Update) -> Step:
         """The step with the cause of an update that no sum of the workers' gradients explains, where there is one."""

@@ -48,10 +48,10 @@ def reading_of(record: Record, path: Path, late_alone: bool = False) -> Reading:
             return Reading((), reason="the rows of this launch aren't those of the data set on this machine")
         with threadpool_limits(1):
             declared = trained(record)
-            found, places = reading.read(declared, states, data)
+            found, updates = reading.read(declared, states, data)
         strategy = catalogue.strategies().get(record.strategy)
         remedies = strategy.family.remedies if strategy else {}
-        return dataclasses.replace(found, mistakes=mistakes.named(declared, found, places, remedies))
+        return dataclasses.replace(found, mistakes=mistakes.named(declared, found, updates, remedies))
     except UserError as error:
         return Reading((), reason=str(error))
     except ValueError as error:

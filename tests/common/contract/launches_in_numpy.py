@@ -8,7 +8,7 @@ import numpy as np
 
 from common.contract import dataset, mlp, reading
 from common.contract.mistakes import named
-from common.contract.reading import Place, Reading, Trained
+from common.contract.reading import Reading, TensorUpdate, Trained
 from common.contract.rows import RowOrder, Share
 from common.contract.task import PRESETS
 from common.contract.work import Recipe
@@ -44,7 +44,7 @@ def launched(
     begin: Callable = lambda task, replica: mlp.initial_weights(task),
     replicas: int = 1,
     recipe: Recipe = Recipe.AVERAGE,
-) -> tuple[Trained, Reading, Sequence[Place]]:
+) -> tuple[Trained, Reading, Sequence[TensorUpdate]]:
     """What a launch in float32 was to train, and what its evidence says.
 
     It has one replica, or as many as workers, which `combine` the workers' gradients each by itself. `taught` is the

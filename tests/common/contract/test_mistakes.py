@@ -250,11 +250,11 @@ def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_below_that():
 
 
 def test_a_loss_that_is_not_finite_is_named():
-    trained, reading, places = launched()
+    trained, reading, updates = launched()
     losses = [[None, *of_worker[1:]] for of_worker in trained.losses]
     steps = tuple(
         dataclasses.replace(step, losses=tuple((None if step.step == 0 else loss, own) for loss, own in step.losses))
         for step in reading.steps
     )
-    said = named(dataclasses.replace(trained, losses=losses), dataclasses.replace(reading, steps=steps), places, {})
+    said = named(dataclasses.replace(trained, losses=losses), dataclasses.replace(reading, steps=steps), updates, {})
     assert said == ("The loss of step 0 isn't finite. Look at the rate, and at what is divided by.",)
