@@ -42,11 +42,13 @@ class Algorithm:
     """How a library carries out a collective, and what all ranks together send in it."""
 
     name: str
+    """In words, such as ring."""
     sent_bytes: Callable[[int, int], float] | None
     """By formula, from the size in bytes and the number of ranks; None where no formula is known."""
     formula: str
     """The formula in words, with N for the number of ranks and S for the size."""
     source: str
+    """The paper, the document or the source file that says so."""
     from_bytes: int = 0
     """From which size on the library takes it."""
 
@@ -59,7 +61,9 @@ class Measured:
     name: str
     """What it is called on the command line and in records."""
     title: str
+    """The name in prose, such as `mpi4py over Open MPI`."""
     script: str
+    """Its program, from the repository's root."""
     family: Family
     launcher: Launcher
     options: Options = field(default_factory=Options)
@@ -83,6 +87,7 @@ class Library(Measured):
     both_ways: bool = False
     """Whether it can be told to send from the last rank to the first one too, as a pipeline does."""
     needs_gpus: bool = False
+    """Whether it joins GPUs alone."""
     by_default: bool = True
     """Whether a session measures it where no library is named."""
 

@@ -133,6 +133,7 @@ class Traffic:
     formula: str
     """The formula in words, with N for the number of workers and H for that of hosts."""
     source: str = ""
+    """The paper or the document that has the formula."""
     sent_over_formula: float = 1.0
     """How many times these bytes the library sends between CPUs, where it takes another algorithm there."""
 
@@ -199,7 +200,9 @@ class LaunchHost:
     name: str
     """By which every host reaches it."""
     address: str
+    """Its address in the network that joins the hosts."""
     network: str
+    """That network, such as 10.77.0.0/24."""
     interface: str
     """Its own interface to that network."""
     workers: int
@@ -210,7 +213,9 @@ class Launch:
     """What a launcher needs to know of the launch that it makes a command line for."""
 
     python: Path
+    """The interpreter of the strategy's environment."""
     script: list[str]
+    """The strategy's script and its options."""
     workers: int
     port: int
     """A free TCP port of this machine, for the launcher's own use; over several hosts the first of some, of each."""
@@ -230,7 +235,9 @@ class Launcher:
     """What starts the processes of a strategy."""
 
     name: str
+    """What a user calls it."""
     command: Callable[[Launch], list[str]]
+    """The command line that a user would type."""
     across_hosts: Callable[[Launch], list[list[list[str]]]] | None = None
     """The command lines that a user would type on each host, in the order of `Launch.hosts`; None where it can't."""
     task_in: Callable[[Mapping[str, str]], str | None] = lambda variables: None
@@ -246,6 +253,7 @@ class Launcher:
 
 
 PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])
+"""A single process, started by hand."""
 
 
 def rank_by(*names: str) -> Callable[[Mapping[str, str]], str | None]:
@@ -331,6 +339,7 @@ class Probe:
     """What measures how fast a framework's own operations are on a machine, whatever a strategy makes of them."""
 
     script: str
+    """Its program, from the repository's root."""
     like: str
     """A strategy of the family: the probe is started by the same launcher, with the same options."""
     operation: str
@@ -346,6 +355,7 @@ class Family:
     """What the strategies of a folder share."""
 
     title: str
+    """The name in prose."""
     environment: str
     """The dependency group that they run in, and the Nox session that installs it."""
     imports: str
@@ -384,7 +394,9 @@ class Strategy:
     """A way to train the MLP: the declaration that all else derives from."""
 
     name: str
+    """What it is called everywhere."""
     script: str
+    """Its program, from the repository's root."""
     summary: str
     """One line for the menu and the README."""
     family: Family

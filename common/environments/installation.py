@@ -104,6 +104,7 @@ class _Maker:
     lock: int
     """Descriptor of the lock on all environments, which what is started here holds as well."""
     advice: str
+    """What is printed when libraries for GPUs are downloaded."""
 
     def install(self, program: str, python: str | None, options: Sequence[str], variables: Mapping[str, str]) -> None:
         """Install what the environment needs, and nothing else; what an interrupted try has left is kept.

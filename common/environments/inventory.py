@@ -16,6 +16,7 @@ from common.errors import NotInstalledError
 from common.paths import ROOT
 
 FOLDER = ROOT / ".nox"
+"""Where the environments are."""
 
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 """The exact version of every package that is installed."""

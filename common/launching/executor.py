@@ -26,6 +26,7 @@ from common.records.site import Site
 
 Kept = TypeVar("Kept")
 AnySite = TypeVar("AnySite", bound=Site | None)
+"""The hosts that a job is spread over; None: this machine."""
 
 STOP_SECONDS = 30.0
 """What a launch has for ending in order: seconds of patience with each of its processes."""
@@ -60,6 +61,7 @@ class ThisMachine(Executor[None]):
     """A launch on this machine, without any ssh, by the code of this checkout or of another."""
 
     root: Path = ROOT
+    """The checkout."""
 
     def site(self, job: Job) -> None:
         """No hosts."""

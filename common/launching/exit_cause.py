@@ -23,6 +23,7 @@ class Ended:
 
     status: Literal["ok", "unsupported", "failed"]
     reason: str | None = None
+    """Why it isn't ok: one sentence."""
 
 
 def sentences(text: str) -> Iterator[Ended]:

@@ -41,6 +41,7 @@ class Injector:
         self._address = str(folder / "injector") if folder else f"lockstep-{secrets.token_hex(8)}"
         self._lock, self._is_over = threading.Lock(), threading.Event()
         self.moments: list[Moment] = []
+        """What the processes have said, in the order in which it came."""
         self.injected_seconds: float | None = None
         self.injected_process: int | None = None
         self.reached_factor: float | None = None

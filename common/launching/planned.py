@@ -47,12 +47,14 @@ class Job:
     runner: str = ""
     """The module that runs its script; none: Python itself."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that are tried on one machine."""
     hosts: int = 1
     bandwidth_bits_per_second: float | None = None
     """Of the links of virtual hosts, where it was chosen."""
     delay_seconds: float | None = None
     """Of these links; None: as they were made."""
     processes_beside: int = 0
+    """Those beside its workers."""
     check: Callable[[int], None] = lambda gpus: None
     """Raises UserError where several hosts with so many GPUs each can't have it."""
 
@@ -254,7 +256,9 @@ class Hosts:
 
     count: int
     slots: int
+    """Workers that each host can have."""
     cores: int
+    """Of each host."""
     cores_together: int | None = None
     """Of the machine that virtual hosts share."""
     bandwidths_bits_per_second: tuple[float | None, ...] = (None,)

@@ -44,6 +44,7 @@ class Outcome:
     """The first exit status that isn't 0, or 0; negative for a signal; TIMED_OUT_STATUS at the deadline."""
     timed_out: bool = False
     failed: int | None = None
+    """Number of the command that ended with that status."""
     stopped: int | None = None
     """Number of a command that a signal had stopped by then: those that wait for it end first."""
     noted_boottime_ns: int = field(default_factory=lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME))

@@ -21,6 +21,7 @@ from common.measurement import machine
 from common.records.trace import read_trace
 
 SHARED_MEMORY = Path("/dev/shm")
+"""Where processes of a machine share memory."""
 
 Workload = Task | Sweep | Products
 """What is computed in a launch, with the threads and the deadline that all of its processes keep to."""

@@ -98,6 +98,7 @@ class Clock:
     ) -> None:
         self._windows, self._rank, self._synchronize = windows, rank, synchronize
         self.windows: list[Window] = []
+        """Every clocked window."""
         self.training_seconds = 0.0
         """Time in all windows so far, those of the warm-up among them."""
         self.startup_seconds: Startup

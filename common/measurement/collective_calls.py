@@ -47,6 +47,7 @@ class _Call:
 
     parts: Sequence[tuple[Operation, Messages]]
     ranks: Sequence[int]
+    """Those of this process."""
 
     def load(self, number: int) -> None:
         for operation, messages in self.parts:

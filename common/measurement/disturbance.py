@@ -90,6 +90,7 @@ def _spin() -> float:
 class _Reading:
     seconds: float
     own_seconds: float
+    """Processor time of all threads of this process."""
     involuntary_switches: int
     cores: tuple[float, float] | None
     """Seconds since the machine's boot of all cores together that were stolen, and that were neither stolen nor spent

@@ -36,6 +36,7 @@ _CLAIM = "\0lockstep-measures"
 """The abstract socket that `alone` binds as well."""
 
 _PACKAGES = ("numpy", "scikit-learn", "safetensors")
+"""Distributions that every launch uses."""
 
 
 def host_facts() -> Machine:

@@ -65,6 +65,7 @@ class Run:
         if checkpoint:
             self._share = dataclasses.replace(self._share, earlier_pieces=checkpoint.earlier_for(self.global_batch))
         self.first_step = checkpoint.step if checkpoint else 0
+        """The step that every rank begins with."""
         self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
         """What every rank begins with: weights, and momentum where a checkpoint has any."""
         pinned_cores = world.placement.pinned_cores

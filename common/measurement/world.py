@@ -13,11 +13,15 @@ class World:
     """The workers of a launch, and how this process reaches the others, by the framework's own means."""
 
     placement: Placement
+    """The cores that this process is kept on."""
     rank: int = 0
+    """This process among all of them, from 0."""
     size: int = 1
     """Number of workers: of processes, or of replicas that one process holds or feeds."""
     backend: str = "none"
+    """What carries the tensors, such as gloo."""
     device: str = "cpu"
+    """What computes: cpu, or a GPU's name."""
     all_gather: Callable[[Any], list[Any]] = lambda value: [value]
     """Hands every rank's object to every rank, in the order of the ranks."""
     synchronize: Callable[[], object] = lambda: None

@@ -20,6 +20,7 @@ class Window(Part, frozen=True, kw_only=True):
     """A clocked window."""
 
     repetitions: Positive
+    """How often an operation was repeated."""
     seconds: Duration
     """How long that took, on the slowest rank."""
 
@@ -44,6 +45,7 @@ class ClockedProduct(Product, frozen=True, kw_only=True):
     """A product, and what it took."""
 
     way: str
+    """The way in which it was computed."""
     windows: list[Window]
 
 
@@ -54,6 +56,7 @@ class Ceiling(Header, frozen=True, kw_only=True, tag="ceiling"):
     """
 
     framework: str
+    """What computes, as the declarations of strategies name it."""
     preset: str
     dimensions: list[Positive]
     """Width of the input, of every hidden layer and of the output."""
@@ -68,6 +71,7 @@ class Ceiling(Header, frozen=True, kw_only=True, tag="ceiling"):
     exchanged_bytes: Count = 0
     """As many as one worker's gradients have."""
     operation: str = ""
+    """What exchanged them, in words."""
     facts: dict[str, str] = {}
     """What the framework tells of the libraries and the instruction sets that it computes with."""
     instruction_sets: list[str] = []

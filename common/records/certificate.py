@@ -35,6 +35,7 @@ REASONS = {
     ASYNCHRONOUS: "for asynchronous updates",
     NOT_COMPARED: "for launches that couldn't be compared with the oracle",
 }
+"""By the verdict on one of its launches, why a strategy isn't ranked."""
 
 MOSTLY_FAILED = "for launches that mostly failed"
 ALL_REASONS = (*REASONS.values(), MOSTLY_FAILED)
@@ -75,6 +76,7 @@ class Certificate:
     note: str = ""
     """Why a launch wasn't compared, what is wrong of it, or what its verdict rests on."""
     updates: int = 0
+    """How many were read."""
     least_share: float = math.nan
     """The smallest share that a worker's gradient had in any tensor's update; so `largest_share`. NaN: not told."""
     largest_share: float = math.nan

@@ -26,7 +26,9 @@ class Cell(Part, frozen=True, kw_only=True):
     size_bytes: Count
     """As nccl-tests counts it; 0 for a barrier."""
     status: Literal["ok", "unsupported", "failed"]
+    """How it ended."""
     reason: str | None = None
+    """Why it isn't ok: one sentence."""
     entered_seconds: list[list[Moment]] = []
     """By rank and call, when the rank began the call: by its host's monotonic clock, since the cell's first call."""
     left_seconds: list[list[Moment]] = []
@@ -48,6 +50,7 @@ class Cell(Part, frozen=True, kw_only=True):
     formula: str = ""
     """Its formula in words, or theirs. Presentation, as `source` is."""
     source: str = ""
+    """What says so."""
     messages: list[Message] = []
     """Those of a replayed step; its size is the sum of theirs."""
 
@@ -59,6 +62,7 @@ class Replayed(Part, frozen=True, kw_only=True):
     launch: str
     """The launch of the same round that made the whole step, by the stem of its record; empty: there was none."""
     source: str
+    """What told the messages, in words."""
     under_way_seconds: list[Seconds] = []
     """As its `Trace` has them."""
 
@@ -67,19 +71,25 @@ class CollectivesRecord(Header, frozen=True, kw_only=True, tag="collectives"):
     """What one launch measured, or why it measured nothing; cells that it had finished before it failed are kept."""
 
     library: str
+    """Its name."""
     title: str = ""
+    """Its name in prose. Presentation."""
     repetition: Positive = 1
     """Its round: which launch of this library, or of this replayed strategy, and world it is, from 1."""
     sweep: Sweep
+    """What was to be measured."""
     replayed: Replayed | None = None
+    """Where a strategy's step is replayed."""
     one_process: bool = False
     """Whether the ranks are devices of one process, so that there is one row of times for all of them."""
     facts: dict[str, str] = {}
+    """What the library tells of itself."""
     timing_seconds: Seconds = 0.0
     """What it takes to look at the clock before and after a call that does nothing: the median on the first rank."""
     elapsed_seconds: Seconds = 0.0
     """From the start until it had measured everything."""
     cells: list[Cell] = []
+    """In the order in which they were measured."""
 
 
 def cells_path(path: Path) -> Path:

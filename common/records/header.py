@@ -14,6 +14,7 @@ MOST = 2**53
 """Up to here a float has every whole number."""
 
 Count = Annotated[int, Meta(ge=0, le=MOST)]
+"""A number of things."""
 Positive = Annotated[int, Meta(ge=1, le=MOST)]
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Seconds = Annotated[float, Meta(ge=0.0, le=1e9)]
@@ -27,6 +28,7 @@ Amount = Annotated[float, Meta(ge=0.0, le=1e18)]
 Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 Value = str | bool | None | Annotated[int, Meta(ge=-MOST, le=MOST)] | Finite
+"""An option's."""
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -60,6 +62,7 @@ class Host(Part, frozen=True, kw_only=True):
     name: str
     """By which it was asked for."""
     hostname: str = ""
+    """What it calls itself."""
     workers: Count
     cores: Count | None = None
     memory_limit_bytes: Count | None = None
@@ -103,6 +106,7 @@ class Allocated(Part, frozen=True, kw_only=True):
     """What Slurm decided for the job that a launch was a step of; None outside of Slurm."""
 
     job: str
+    """Its number."""
     partition: str = ""
     nodes: str = ""
     """As Slurm writes them, such as node[01-04]."""
@@ -121,15 +125,19 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     """The fields that all records share. The key `payload` names the kind of the rest."""
 
     family: str = ""
+    """What the program's folder calls itself in prose."""
     colors: list[str] = []
     """What the family is drawn in, from dark to light. Presentation."""
     status: Literal["ok", "unsupported", "failed"]
+    """How the launch ended."""
     reason: str | None = None
+    """Why a launch isn't ok: one sentence."""
     log: str | None = None
     """Name of the log file, in the record's folder."""
     world_size: Count
     """Workers: processes, or replicas that one process holds or feeds."""
     threads_per_worker: Count
+    """Threads that each worker computed with."""
     backend: str = ""
     """What carried the data, such as gloo."""
     device: str = "cpu"
@@ -141,18 +149,23 @@ class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):
     bound_by_slurm: bool = False
     """Whether Slurm kept it there, for a script that srun itself started; else the process did so by itself."""
     private_network: bool = False
+    """Whether the launch had a network namespace to itself."""
     versions: dict[str, str] = {}
+    """Versions of Python, the framework and the libraries."""
     python_variables: dict[str, str] = {}
     """The variables that Python itself obeys, as the user had set them where rank 0 ran."""
     packages_digest: str | None = None
     """SHA-256 of the names and versions of all that is installed where rank 0 ran; null in older records."""
     host: Machine = Machine()
+    """Rank 0's machine."""
     hosts: list[Host] = []
     """Each of several hosts, in the order of the ranks; empty where a machine was measured on its own."""
     virtual: Virtual | None = None
+    """None where hosts are real."""
     link: Link | None = None
     """What went from one of the hosts to another before the launch; None on one host."""
     allocation: Allocated | None = None
+    """The job of Slurm's that the launch was a step of."""
     git_commit: str | None = None
     """Commit of this project, `+changes` when the files differ from it."""
     started_at: str

@@ -23,6 +23,7 @@ class Differences:
     """What isn't as the manifest says, by paths from the session's folder."""
 
     exists: bool = False
+    """Whether there is a manifest."""
     changed: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     unnoted: tuple[str, ...] = ()

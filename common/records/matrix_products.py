@@ -25,11 +25,15 @@ class MatrixRecord(Header, frozen=True, kw_only=True, tag="matrix products"):
     """What one launch measured, or why it measured nothing."""
 
     way: str
+    """Its name."""
     title: str = ""
+    """Its name in prose. Presentation."""
     kind: Literal["naive", "alone", "rows", "reduction"]
+    """What it does, as its declaration says."""
     repetition: Positive = 1
     """Which of the launches of this way it is, from 1: the round that it belongs to."""
     products: Products
+    """What was to be multiplied."""
     elapsed_seconds: Seconds = 0.0
     """From the start until it had measured everything."""
     cells: list[Cell] = []

@@ -6,6 +6,7 @@ from statistics import median
 from common.records.header import Amount, Count, Part, Positive, Seconds, Versioned
 
 FILE = "predictions.predicted"
+"""The file in a session's folder."""
 
 
 class Predicted(Part, frozen=True, kw_only=True):
@@ -39,6 +40,7 @@ class Predicted(Part, frozen=True, kw_only=True):
     is_extrapolated: bool
     """Whether more workers are asked for than predictions are held to launches with."""
     oversubscribed: bool = False
+    """Whether workers share cores."""
     half_efficiency_workers: Count | None = None
     """The most workers, by doubling, that are half as efficient as one at least; None where all tried are."""
     bandwidth_for_90: Amount | None = None
@@ -95,7 +97,9 @@ class Predictions(Versioned, frozen=True, kw_only=True):
     """All that was predicted in one session, and what it rests on."""
 
     predicted_at: str
+    """When they were made, ISO 8601 with the zone."""
     sources: list[str]
+    """Folders with what was measured."""
     digest: str
     """SHA-256 of the fitted models, from which the held-out scenarios were drawn."""
     assumptions: list[str]

@@ -28,7 +28,9 @@ class Formula(Part, frozen=True, kw_only=True):
     """How bytes are computed."""
 
     formula: str
+    """In words."""
     source: str = ""
+    """The paper or the document that has it."""
 
 
 class Algorithm(Formula, frozen=True, kw_only=True):

@@ -15,11 +15,13 @@ class Quotation(Part, frozen=True, kw_only=True):
     """A part of a source file."""
 
     line: Positive
+    """Number of its first line, from 1."""
     code: str
     """Its lines as they are, but for the indentation that all of them share."""
 
 
 _Located = ast.stmt | ast.expr | ast.excepthandler | ast.arg | ast.keyword | ast.alias | ast.pattern
+"""What stands on lines of its own."""
 
 
 @cache

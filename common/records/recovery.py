@@ -47,6 +47,7 @@ class Recovery(Versioned, frozen=True, kw_only=True):
     noticed_by: str = ""
     """Who ended the first attempt: a launcher's name, `the library` or `the deadline`; empty where it didn't fail."""
     message: str = ""
+    """In which words."""
 
     @property
     def detection_seconds(self) -> float | None:

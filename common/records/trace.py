@@ -31,7 +31,9 @@ class Trace(Versioned, frozen=True, kw_only=True):
     """What the ranks of a strategy sent in a step."""
 
     strategy: str
+    """Its name."""
     workers: Positive
+    """Ranks."""
     source: str
     """What told it, in words: the framework's profiler, its timeline or its graph."""
     library: str

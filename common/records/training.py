@@ -35,7 +35,9 @@ class Window(Part, frozen=True, kw_only=True):
 
     rank: Count
     step: Count
+    """Its first."""
     steps: Positive
+    """How many it has."""
     seconds: Duration
     started_seconds: Seconds | None = None
     """When its clock started, since the start of the rank's process."""
@@ -110,11 +112,15 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     """What one launch measured, or why it measured nothing."""
 
     strategy: str
+    """Name of the strategy, as its declaration has it."""
     label: str = ""
+    """Options that aren't at their default, in words. Launches with different labels are never pooled."""
     framework: str = ""
+    """What computes, as the declaration names it."""
     base: str | None = None
     """Name of the strategy that distributes nothing, which speed-up is over; null: this one is."""
     script: str = ""
+    """The strategy's program, from the project's root."""
     distributed_by: list[Quotation] = []
     """The lines that its comments say make it distributed. Presentation."""
     compared_with: dict[str, str] = {}
@@ -135,7 +141,9 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     scaling: Literal["strong", "weak"]
     """What the batch in `task` counts: rows of all workers (strong) or of each (weak)."""
     task: Task
+    """What was to be computed."""
     options: dict[str, Value] = {}
+    """The strategy's own options, as its folder's `strategies.py` documents them."""
     processes_beside: Count = 0
     """Processes beside the workers, such as servers, of which each takes a core as a worker does."""
     host_bytes_per_step: list[Amount] = []
@@ -143,6 +151,7 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     process_start_seconds: list[Moment] = []
     """By rank, when its process started, by its host's clock that counts from boot."""
     data_sha256: str | None = None
+    """SHA-256 of all rows of the dataset."""
     data: str = ""
     """Of which data set the preset `mnist` had its rows, by the digests of the files, such as Fashion-MNIST; empty for
     other presets, and in older records."""
@@ -158,6 +167,7 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     startup_processor_seconds: Startup | None = None
     """The processor time of all threads of that rank's process in each of these parts."""
     windows: list[Window] = []
+    """Each clocked window of each rank."""
     examples_per_step: Count = 0
     """Rows that the global batch has."""
     examples_by_rank: list[Count] = []
@@ -174,8 +184,11 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     """Bytes sent per step, packet headers included, derived: over the launch's own loopback, or, with several hosts,
     the sum of `host_bytes_per_step`. Null where nothing counted them."""
     peak_memory_bytes: list[Count] = []
+    """Largest resident memory of each process."""
     memory_bytes: list[Memory] = []
+    """What each process holds of the model."""
     accuracies: list[Accuracy] = []
+    """On the test rows, in the order of the steps."""
     final_accuracy: Share | None = None
     """Share of the test rows that the final weights classify rightly, 0 to 1."""
     staleness: list[Count] = []

@@ -8,6 +8,7 @@ from common.errors import UserError
 from common.files import write_atomically
 
 FILE = "variables.txt"
+"""Their file in the session's folder."""
 
 
 def keep(folder: Path, variables: Mapping[str, str]) -> None:

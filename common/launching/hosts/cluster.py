@@ -48,6 +48,7 @@ class Cluster(Executor[Site]):
 
     members: Sequence[HostFacts]
     spread: Hosts
+    """What the plan knows of them."""
     offsets: Callable[[Sequence[HostFacts]], list[Offset]]
     """How far each of these hosts' clocks that count from boot is ahead of this machine's, now."""
     link: Callable[[Job], Link | None]

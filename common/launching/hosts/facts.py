@@ -50,6 +50,7 @@ class Facts(Part, frozen=True, kw_only=True):
     """Everything that a comparison has to know of a host."""
 
     hostname: str
+    """What the machine calls itself."""
     boot_id: str
     """The same for all hosts on one kernel."""
     commit: str | None
@@ -61,8 +62,10 @@ class Facts(Part, frozen=True, kw_only=True):
     cores: int
     """Those that the agent may use, and what it starts with it."""
     limits: Limits = Limits()
+    """Of control groups."""
     machine: Machine
     routes: dict[str, Route]
+    """By peer."""
     no_room: str | None
     """Why there can't be a folder for a launch's files, in one sentence."""
 

@@ -48,6 +48,7 @@ class HostsOutcome:
     status: int
     """0, or the exit status of what failed first: 124 at the deadline, 255 where a host wasn't reached or was lost."""
     failed_host: str | None = None
+    """On which host it failed."""
     reason: str | None = None
     """One sentence; None where it went well, or the status and the log tell."""
     noted_boottime_ns: int = field(default_factory=lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME))

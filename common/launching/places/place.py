@@ -21,6 +21,7 @@ from common.launching import exit_cause
 from common.paths import ROOT
 
 AGENT = "common.launching.hosts.agent"
+"""The program that does on a host what it is asked to do."""
 
 LOST_STATUS = 255
 """Exit status of a process on a host that wasn't reached, or whose connection was lost: ssh's, and so every place's."""
@@ -40,6 +41,7 @@ class Host(ABC):
     """
 
     client: ClassVar[str]
+    """What reaches it, in words."""
     losses: ClassVar[Sequence[tuple[str, str]]]
     """What `client` prints where the host is lost, and the sentence on that; the first that is found counts."""
     loss: ClassVar[str]
@@ -49,7 +51,9 @@ class Host(ABC):
     heartbeat_seconds: ClassVar[float | None] = None
     """How often what runs there is told that it is still wanted; None: the end of its input suffices."""
     name: str
+    """By which the user knows it."""
     slots: int
+    """How many workers it takes."""
 
     def address(self) -> str:
         """The name or address by which the other hosts reach it."""

@@ -19,7 +19,9 @@ _PACKET_BYTES = 1 << 16
 class _Message(msgspec.Struct):
     content: Any = None
     refused: str = ""
+    """A sentence for the user."""
     failed: str = ""
+    """A traceback."""
 
 
 def pair() -> tuple[socket.socket, socket.socket]:

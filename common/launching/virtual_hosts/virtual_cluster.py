@@ -31,6 +31,7 @@ MOST_HOSTS = 250
 """As many as have an address, beside the head."""
 
 KEEPER = "common.launching.virtual_hosts.keeper"
+"""The program that makes a cluster."""
 
 ENTER = (sys.executable, "-I", "-S", str(Path(__file__).with_name("enter.py")))
 """The program that runs a command in the namespaces of a process; its documentation has its arguments."""
