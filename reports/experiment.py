@@ -14,7 +14,7 @@ from common.files import ensure_writable, write_atomically
 from common.observations import answers, display
 from common.observations.display import Display, Observed, Table, x_in_words
 from common.observations.numbers import interval, number
-from common.observations.table import PLACE
+from common.observations.table import CONDITION
 from common.records.collectives import CollectivesRecord
 from common.records.header import Header
 from common.records.matrix_products import MatrixRecord
@@ -193,7 +193,7 @@ def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
     if not found.compared["low"].isna().any():
         return []
     shown = found.display
-    leaders = found.leaders.merge(found.medians[[*PLACE, "series", "median", "oversubscribed"]])
+    leaders = found.leaders.merge(found.medians[[*CONDITION, "series", "median", "oversubscribed"]])
     places = sorted(leaders["x"].unique())
     if len(places) > _MOST_PLACES:
         places = [places[round(each * (len(places) - 1) / (_MOST_PLACES - 1))] for each in range(_MOST_PLACES)]

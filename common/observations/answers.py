@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 import pandas as pd
 
-from common.observations.table import PLACE
+from common.observations.table import CONDITION
 from common.statistics import fit
 from common.statistics.fit import Estimate, Fit
 from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
@@ -30,12 +30,12 @@ _JUDGED = ["n", "ratio", "low", "high", "p", "verdict"]
 
 
 def medians(observed: pd.DataFrame) -> pd.DataFrame:
-    """One row for each measure and part of a series at a place: `n` launches, their `median` and its `low` and `high`.
+    """One row for each measure and part of a series in a condition: `n` launches, `median`, and its `low` and `high`.
 
     The ends of the interval are NaN below six launches; `oversubscribed` is whether any launch was. What a model has
     predicted is its own median, with its own interval, of 0 launches.
     """
-    keys = [*PLACE, "series", "measure", "part"]
+    keys = [*CONDITION, "series", "measure", "part"]
     rows: list[tuple[object, ...]] = []
     for key, own in observed.groupby(keys, sort=False):
         found, predicted = median_interval(own["value"].tolist()), own[own["low"].notna()]
@@ -48,7 +48,7 @@ def medians(observed: pd.DataFrame) -> pd.DataFrame:
 def of_rounds(values: Mapping[str, pd.Series]) -> pd.DataFrame:
     """Turn values that rounds tell, by measure, into observations, such as differences of two launches of a round.
 
-    Each has the index place, series and round. NaN is left out.
+    Each has the index condition, series and round. NaN is left out.
     """
     rows = [each.rename("value").reset_index().assign(measure=measure) for measure, each in values.items()]
     return (
@@ -59,13 +59,13 @@ def of_rounds(values: Mapping[str, pd.Series]) -> pd.DataFrame:
 
 
 def in_columns(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:
-    """Set the rows of `medians` on different measures beside each other: one row for each series at a place.
+    """Set the rows of `medians` on different measures beside each other: one row for each series in a condition.
 
     The columns of a measure such as `ratio` are `ratio`, `ratio_low`, `ratio_high` and `ratio_n`. Without a median its
     n is 0, and the others are NaN.
     """
     endings = {"median": "", "low": "_low", "high": "_high", "n": "_n"}
-    wide = rows.pivot(index=[*PLACE, "series"], columns="measure", values=[*endings])
+    wide = rows.pivot(index=[*CONDITION, "series"], columns="measure", values=[*endings])
     wide = wide.reindex(columns=[(each, measure) for measure in measures for each in endings])
     wide.columns = [f"{measure}{endings[each]}" for each, measure in wide.columns]
     counts = [f"{measure}_n" for measure in measures]
@@ -83,9 +83,9 @@ def sides(table: pd.DataFrame, measure: str, middle: float, below: str, above: s
 
 
 def shares(observed: pd.DataFrame) -> pd.DataFrame:
-    """One row for each part of a series at a place: its `share`, the mean over launches, so that all add up to 1."""
+    """One row for each part of a series in a condition: its `share`, the mean over launches, so all add up to 1."""
     parts = observed[observed["part"] != ""]
-    keys = [*PLACE, "series", "part"]
+    keys = [*CONDITION, "series", "part"]
     return parts.groupby(keys, sort=False)["value"].mean().rename("share").reset_index()
 
 
@@ -93,58 +93,69 @@ def beside_base(observed: pd.DataFrame, bases: Mapping[str, str]) -> pd.DataFram
     """Judge each series against its base: `ratio` is how many times as fast it is, from pairs of the same round.
 
     `bases` are by series. `base_median` is what the base takes. The family over which the errors are held down is all
-    series with a base at one place. Over the places there is nothing to correct, as long as that a series pays from
-    one on is said only where it pays at every larger one: they are tested one after the other, from the largest down,
-    and the first that fails ends it (Marcus, Peritz & Gabriel, "On closed testing procedures with special reference to
-    ordered analysis of variance", 1976).
+    series with a base in one condition. Over x there is nothing to correct, as long as that a series pays from one on
+    is said only where it pays at every larger one: they are tested one after the other, from the largest down, and the
+    first that fails ends it (Marcus, Peritz & Gabriel, "On closed testing procedures with special reference to ordered
+    analysis of variance", 1976).
     """
     rows: list[tuple[object, ...]] = []
-    for place, seconds in _by_round(observed):
+    for condition, seconds in _by_round(observed):
         pairs = [(name, base) for name, base in bases.items() if name in seconds and base in seconds]
         logs = {name: [*log_ratios(seconds[base], seconds[name]).values()] for name, base in pairs}
         family = {name: own for name, own in logs.items() if own}
         for name, judgement in zip(family, judge([*family.values()]), strict=True):
-            rows.append((*place, name, median(seconds[bases[name]].values()), *_judged(judgement)))
-    return pd.DataFrame(rows, columns=[*PLACE, "series", "base_median", *_JUDGED])
+            rows.append((*condition, name, median(seconds[bases[name]].values()), *_judged(judgement)))
+    return pd.DataFrame(rows, columns=[*CONDITION, "series", "base_median", *_JUDGED])
 
 
 def everyone(observed: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
-    """Judge every two series at the same place: `ratio` is how many times as long the `second` takes as the `first`.
+    """Judge every two series in one condition: `ratio` is how many times as long the `second` takes as the `first`.
 
-    The first one is faster by the mean over the pairs. The family is all series at that place but those with more
+    The first one is faster by the mean over the pairs. The family is all series in that condition but those with more
     threads than cores; the plan decided who they are. Pairs that share no round are left out. `logs` are the log ratios
     in the `rounds` of a pair. From `fewest` to `most` rounds would narrow its interval to the margin; infinite: more
     than are looked at.
     """
     rows: list[tuple[object, ...]] = []
-    has_cores = ~observed.groupby([*PLACE, "series"])["oversubscribed"].transform("any").astype(bool)
-    for place, seconds in _by_round(observed[has_cores]):
+    has_cores = ~observed.groupby([*CONDITION, "series"])["oversubscribed"].transform("any").astype(bool)
+    for condition, seconds in _by_round(observed[has_cores]):
         rates = {name: {each: 1 / value for each, value in own.items()} for name, own in seconds.items()}
         for each in judge_all(rates, margin):
             medians = [median(seconds[name].values()) for name in (each.first, each.second)]
             needed = each.judgement.needed
             counts = (needed.fewest or math.inf, needed.most or math.inf) if needed else (math.nan, math.nan)
             in_rounds = [*each.logs], [*each.logs.values()]
-            rows.append((*place, each.first, each.second, *medians, *_judged(each.judgement), *counts, *in_rounds))
-    columns = [*PLACE, "first", "second", "first_median", "second_median", *_JUDGED, "fewest", "most", "rounds", "logs"]
+            rows.append((*condition, each.first, each.second, *medians, *_judged(each.judgement), *counts, *in_rounds))
+    columns = [
+        *CONDITION,
+        "first",
+        "second",
+        "first_median",
+        "second_median",
+        *_JUDGED,
+        "fewest",
+        "most",
+        "rounds",
+        "logs",
+    ]
     return pd.DataFrame(rows, columns=columns)
 
 
 def by_median(pairs: pd.DataFrame) -> list[str]:
-    """The series of pairs of `everyone` at one place, the one with the shortest median first."""
+    """The series of pairs of `everyone` in one condition, the one with the shortest median first."""
     medians = dict(zip(pairs["first"], pairs["first_median"], strict=True))
     medians |= dict(zip(pairs["second"], pairs["second_median"], strict=True))
     return sorted(medians, key=lambda name: (medians[name], name))
 
 
 def in_front(pairs: pd.DataFrame) -> str:
-    """The series of pairs at one place with the shortest median, of those that none beats if there are any."""
+    """The series of pairs in one condition with the shortest median, of those that none beats if there are any."""
     beaten, names = {*pairs[pairs["verdict"] == "faster"]["second"]}, by_median(pairs)
     return next((name for name in names if name not in beaten), names[0])
 
 
 def beside(pairs: pd.DataFrame, leader: str) -> pd.DataFrame:
-    """Every other series of pairs at one place beside the leader: `ratio` is how many times as long it takes.
+    """Every other series of pairs in one condition beside the leader: `ratio` is how many times as long it takes.
 
     The verdict is `slower`, `equivalent` or `can't tell`, as it is of one that beats the leader in their rounds.
     """
@@ -157,16 +168,16 @@ def beside(pairs: pd.DataFrame, leader: str) -> pd.DataFrame:
 
 
 def leaders(cells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Who is in front at each place, in the order of `cells`, with the verdict, its `rivals` and `n`.
+    """Who is in front in each condition, in the order of `cells`, with the verdict, its `rivals` and `n`.
 
     `cells` are medians, `pairs` are those of `everyone`, which tell who is `in_front`. Without any it is the series
     with the shortest median; series with more threads than cores are only where every series has. `rivals` are those
     that it is equivalent to or can't be told from; `n` are the fewest rounds that it shares with any other, 0 for none.
     """
     rows: list[tuple[object, ...]] = []
-    by_place = dict(iter(pairs.groupby(PLACE, sort=False)))
-    for place, own in cells.groupby(PLACE, sort=False):
-        here = by_place.get(place, pairs.iloc[:0])
+    by_condition = dict(iter(pairs.groupby(CONDITION, sort=False)))
+    for condition, own in cells.groupby(CONDITION, sort=False):
+        here = by_condition.get(condition, pairs.iloc[:0])
         can_lead = own if own["oversubscribed"].all() else own[~own["oversubscribed"]]
         name = in_front(here) if len(here) else can_lead.sort_values("median")["series"].iloc[0]
         others = beside(here, name)
@@ -178,8 +189,8 @@ def leaders(cells: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
             verdict, rivals = UNDECIDED, undecided
         else:
             verdict, rivals = (EQUIVALENT if alike else FASTEST), alike
-        rows.append((*place, name, verdict, rivals, n))
-    return pd.DataFrame(rows, columns=[*PLACE, "series", "verdict", "rivals", "n"])
+        rows.append((*condition, name, verdict, rivals, n))
+    return pd.DataFrame(rows, columns=[*CONDITION, "series", "verdict", "rivals", "n"])
 
 
 def pays_from(judged: pd.DataFrame) -> float | None:
@@ -217,10 +228,10 @@ def _measured_all(observed: pd.DataFrame) -> Iterator[tuple[tuple[str, str, str]
 
 
 def _by_round(observed: pd.DataFrame) -> Iterator[tuple[tuple[object, ...], dict[str, dict[int, float]]]]:
-    """Each place with the values of its series by round, whose launches count by their median."""
-    for place, here in observed.groupby([*PLACE], sort=False):
+    """Each condition with the values of its series by round, whose launches count by their median."""
+    for condition, here in observed.groupby([*CONDITION], sort=False):
         values = here.groupby(["series", "round"], sort=False)["value"].median()
-        yield place, {name: own.droplevel(0).to_dict() for name, own in values.groupby(level=0, sort=False)}
+        yield condition, {name: own.droplevel(0).to_dict() for name, own in values.groupby(level=0, sort=False)}
 
 
 def _judged(judgement: Judgement) -> tuple[object, ...]:

@@ -126,7 +126,7 @@ class Observed:
 
     @cached_property
     def leaders(self) -> pd.DataFrame:
-        """Who is in front at each place."""
+        """Who is in front in each condition."""
         return answers.leaders(self.medians, answers.everyone(self.compared))
 
     @cached_property

@@ -92,25 +92,25 @@ def regimes(records: Mapping[str, Record]) -> dict[str, dict[str, str]]:
 
     With one worker weak and strong scaling are the same work, so a base may come from either.
     """
-    places = {name: _place(record) for name, record in records.items()}
+    kinds = {name: _machine_kind(record) for name, record in records.items()}
     machines: dict[str, set[str]] = {}
-    for name, place in places.items():
-        machines.setdefault(place, set()).add(records[name].host.name)
+    for name, kind in kinds.items():
+        machines.setdefault(kind, set()).add(records[name].host.name)
     regimes = {}
     for name, task in _pooled_tasks(records).items():
-        record, place = records[name], places[name]
-        if len(machines[place]) > 1:
+        record, kind = records[name], kinds[name]
+        if len(machines[kind]) > 1:
             # Two machines that are alike but for their names are two all the same.
-            place += f" of {record.host.name or 'an unknown machine'}"
+            kind += f" of {record.host.name or 'an unknown machine'}"
         unscaled = _at_default(task, ("scaling",))
-        work = f"{in_options(unscaled)}; {place}"
-        any_batch = f"{record.scaling}: {in_options(_at_default(unscaled, ('batch', *_LENGTHS)))}; {place}"
+        work = f"{in_options(unscaled)}; {kind}"
+        any_batch = f"{record.scaling}: {in_options(_at_default(unscaled, ('batch', *_LENGTHS)))}; {kind}"
         regimes[name] = {
             "regime": f"{record.scaling}: {work}",
             "regime_of_any_batch": any_batch,
             "work": work,
             "task": in_options(task),
-            "machine": place,
+            "machine": kind,
         }
     return regimes
 
@@ -119,15 +119,15 @@ def _is_measured(record: Record) -> bool:
     return record.status == "ok" and bool(record.windows) and not record.task.checkpoint_steps
 
 
-def _place(record: Record) -> str:
+def _machine_kind(record: Record) -> str:
     """The kind of device and machine that a record was measured on."""
     # A process that holds several replicas calls its cores so many logical devices, which a curve has to join.
     device, host = "cpu" if "cpu" in record.device.lower() else record.device, record.host
-    place = f"{device} on {host.cores or '?'} cores of {host.processor or 'an unknown processor'}"
+    kind = f"{device} on {host.cores or '?'} cores of {host.processor or 'an unknown processor'}"
     if not record.virtual:
-        return place
+        return kind
     cores = record.virtual.cores_per_host
-    return f"{place}, virtual hosts of {cores:g} cores each" if cores else f"{place}, virtual hosts"
+    return f"{kind}, virtual hosts of {cores:g} cores each" if cores else f"{kind}, virtual hosts"
 
 
 def _pooled_tasks(records: Mapping[str, Record]) -> dict[str, Task]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Condition:
     """What contenders must share so that one can be ahead of the other."""
 
     subject: str = ""
@@ -24,7 +24,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation(Place):
+class Observation(Condition):
     """One number of one launch."""
 
     series: str
@@ -46,7 +46,7 @@ class Observation(Place):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Missing(Place):
+class Missing(Condition):
     """What a launch was to observe and didn't; without a subject all that it hadn't come to."""
 
     series: str
@@ -56,8 +56,8 @@ class Missing(Place):
     reason: str
 
 
-PLACE = [field.name for field in dataclasses.fields(Place)]
-"""The columns of a place."""
+CONDITION = [field.name for field in dataclasses.fields(Condition)]
+"""The columns of a condition."""
 
 
 def tables(found: Iterable[Observation | Missing]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from common.observations import answers
 from common.observations.launches import CONFIGURATION, NAMES, WITHOUT_EXCHANGE
-from common.observations.table import PLACE
+from common.observations.table import CONDITION
 from reports.tables import columns
 from reports.tables.summaries import one_worker
 
@@ -26,7 +26,7 @@ RATIO, CONTENTION, EXPOSED = "ratio", "contention", "exposed_seconds"
 NAMED_SHARE = 0.02
 """The share of the measured step from which on a part counts as a limit, and the rest is named."""
 
-_SERIES = [*PLACE, "series"]
+_SERIES = [*CONDITION, "series"]
 _TIMES = ["seconds", "input_seconds", "rank_spread"]
 _MEASURED = {
     "seconds": "measured_seconds",

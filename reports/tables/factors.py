@@ -5,7 +5,7 @@ import pandas as pd
 from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF, name_of
 from common.observations import answers
 from common.observations.launches import rounds
-from common.observations.table import PLACE
+from common.observations.table import CONDITION
 from reports.tables import columns
 
 _CHANGES = {"options": "", "library's loop": CONVENIENCE_OF, "one process": ONE_PROCESS_OF}
@@ -27,7 +27,7 @@ def table(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame
     default = trained[[*_SAME, "strategy", "bare_strategy", "seconds"]]
     default = default.rename(columns={"strategy": "first", "bare_strategy": "first_bare", "seconds": "first_seconds"})
     pairs = pd.concat(changed).merge(default, on=["first", *_SAME])
-    by_round = pairs.set_index([*_SECOND, "round"]).rename_axis([*PLACE, "series", "round"])
+    by_round = pairs.set_index([*_SECOND, "round"]).rename_axis([*CONDITION, "series", "round"])
     times = {"first_seconds": by_round["first_seconds"], "second_seconds": by_round["seconds"]}
     times["factor"] = times["second_seconds"] / times["first_seconds"]
     medians = answers.in_columns(answers.medians(answers.of_rounds(times)), [*times])

@@ -4,7 +4,7 @@ import pytest
 
 from common.declarations.sweep import Sweep
 from common.laboratory.collectives import EXPERIMENT
-from common.observations.table import PLACE
+from common.observations.table import CONDITION
 from common.records.collectives import Cell, CollectivesRecord
 from common.records.files import from_json
 from common.sessions.experiment import observed_of
@@ -116,7 +116,7 @@ def test_what_libraries_must_share_is_told_in_a_place():
         record(taking(1.0), hosts=HOSTS),
         record(taking(1.0), hosts=HOSTS, **link),
     )
-    assert len(observed[observed["measure"] == "seconds"].drop_duplicates(PLACE)) == 8
+    assert len(observed[observed["measure"] == "seconds"].drop_duplicates(CONDITION)) == 8
     assert [*dict.fromkeys(observed["world"])] == [
         "2 ranks, cpu, float32",
         "4 ranks, cpu, float32",

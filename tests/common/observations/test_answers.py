@@ -20,7 +20,7 @@ from common.observations.answers import (
     shares,
     sides,
 )
-from common.observations.table import PLACE, Observation, tables
+from common.observations.table import CONDITION, Observation, tables
 from common.statistics.paired import judge
 
 TIMES = [1.0, 1.1, 0.9, 1.05, 0.95, 1.0]
@@ -84,7 +84,7 @@ def test_medians_and_values_of_rounds_stand_in_columns_without_what_does_not_exi
     assert all(math.isnan(slow[name]) for name in ("rows_low", "ratio", "ratio_low", "ratio_high", "else"))
     assert [*in_columns(medians(table()), ["rows"])] == ["rows", "rows_low", "rows_high", "rows_n"]
     rounds = [("", "", 2, "fast", number) for number in (1, 2)]
-    index = pd.MultiIndex.from_tuples(rounds, names=[*PLACE, "series", "round"])
+    index = pd.MultiIndex.from_tuples(rounds, names=[*CONDITION, "series", "round"])
     found = of_rounds({"ratio": pd.Series([1.5, math.nan], index), "rows": pd.Series([3.0, 5.0], index)})
     expected = [["ratio", 1, 1.5], ["rows", 1, 3.0], ["rows", 2, 5.0]]
     assert found[["measure", "round", "value"]].to_numpy().tolist() == expected
