@@ -114,7 +114,7 @@ def join(
         local_rank += hvd.size() - local_size if name == HALVES[1] else 0
         local_size = hvd.size()
     return options, World(
-        placement=machine.pin(task, local_rank, local_size),
+        pinning=machine.pin(task, local_rank, local_size),
         rank=hvd.rank(),
         size=hvd.size(),
         backend=carrier_of(hvd, device),

@@ -28,8 +28,8 @@ def main() -> None:
     """Train the MLP in this process, as the command line says."""
     task, options = parse_command_line(SINGLE, __doc__)
     check_world_size(task, 1, SINGLE.name)
-    placement = machine.pin(task)
-    world = World(placement=placement, device=mlp.choose_devices(task), synchronize=mlp.synchronize)
+    pinning = machine.pin(task)
+    world = World(pinning=pinning, device=mlp.choose_devices(task), synchronize=mlp.synchronize)
     _train(Run(SINGLE, task, options, world))
 
 

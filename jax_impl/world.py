@@ -86,13 +86,13 @@ def joined(limits: Task | Sweep) -> Iterator[tuple[World, Mesh]]:
     """
     process = this_process()
     check_world_size(limits, process.world_size, "jax.distributed")
-    placement = machine.pin(limits, process.local_rank, process.local_world_size)
+    pinning = machine.pin(limits, process.local_rank, process.local_world_size)
     device = mlp.choose_devices(limits, 1, process.local_rank, process.local_world_size)
     end_at_deadline(limits.deadline_seconds)
     try:
         _initialize(process, limits.deadline_seconds)
         world = World(
-            placement=placement,
+            pinning=pinning,
             rank=process.rank,
             size=process.world_size,
             backend="gloo" if device == "cpu" else "nccl",
@@ -126,7 +126,7 @@ def world_of_devices(limits: Task | Sweep) -> tuple[World, Mesh]:
     """
     workers = limits.workers or 1
     world = World(
-        placement=machine.pin(limits, local_world_size=workers, replicas=workers),
+        pinning=machine.pin(limits, local_world_size=workers, replicas=workers),
         size=workers,
         backend="XLA",
         device=mlp.choose_devices(limits, replicas=workers),

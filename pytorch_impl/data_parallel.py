@@ -36,13 +36,13 @@ def main() -> None:
     """Train the MLP on `--workers` replicas in this process, as the command line says."""
     task, options = parse_command_line(DATA_PARALLEL, __doc__)
     world_size = task.workers or 1
-    placement = machine.pin(task, local_world_size=world_size, replicas=world_size)
+    pinning = machine.pin(task, local_world_size=world_size, replicas=world_size)
     device = mlp.choose_device(task, local_rank=0, local_world_size=world_size)
     if device.type == "cuda" and not options.exchange:
         raise UserError("--no-exchange: nn.DataParallel can't leave its gradients where they are; leave it out.")
 
     world = World(
-        placement=placement,
+        pinning=pinning,
         size=world_size,
         backend="threads" if device.type == "cpu" else "nccl",
         device=mlp.device_name(device),

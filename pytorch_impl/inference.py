@@ -75,9 +75,9 @@ def main() -> None:
     workers, threads = arguments.workers, arguments.threads
     options = {"workers": workers, "threads": threads, "device": arguments.device}
     task = dataclasses.replace(PRESETS[arguments.preset], **options)
-    placement = machine.pin(task, replicas=workers)
+    pinning = machine.pin(task, replicas=workers)
     device = mlp.choose_device(task, local_rank=0, local_world_size=workers)
-    if device.type == "cpu" and len(placement.pinned_cores) < workers * threads:
+    if device.type == "cpu" and len(pinning.pinned_cores) < workers * threads:
         print_note(f"{workers} replicas of --threads {threads} don't have a core for each thread.")
     train_features = dataset.load(task).train_features
     model = mlp.build_model(task).to(device)

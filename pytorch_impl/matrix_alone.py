@@ -27,7 +27,7 @@ def main() -> None:
     """Multiply as the command line says, in this process."""
     products = parse(Products, __doc__)
     torch.set_num_threads(products.threads)
-    measure(ALONE, products, World(placement=machine.pin(products)), lambda: None, by_the_library)
+    measure(ALONE, products, World(pinning=machine.pin(products)), lambda: None, by_the_library)
 
 
 def by_the_library(matrices: Matrices) -> Multiply:

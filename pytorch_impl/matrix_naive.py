@@ -20,7 +20,7 @@ from pytorch_impl.matrices import NAIVE
 def main() -> None:
     """Multiply as the command line says, in this process."""
     products = parse(Products, __doc__)
-    measure(NAIVE, products, World(placement=machine.pin(products)), lambda: None, by_the_loop)
+    measure(NAIVE, products, World(pinning=machine.pin(products)), lambda: None, by_the_loop)
 
 
 def by_the_loop(matrices: Matrices) -> Multiply:

@@ -71,10 +71,10 @@ def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Com
     # binds stays.
     if is_launched():
         os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
-    placement = machine.pin(limits, node.rank, node.size)
+    pinning = machine.pin(limits, node.rank, node.size)
     device = mlp.choose_device(limits, node.rank, node.size)
     world = World(
-        placement=placement,
+        pinning=pinning,
         rank=communicator.rank,
         size=communicator.size,
         backend="mpi, shared memory" if node.size == communicator.size else "mpi",

@@ -29,10 +29,10 @@ def main() -> None:
     """Train the MLP in this process, as the command line says."""
     task, options = parse_command_line(SINGLE, __doc__)
     check_world_size(task, 1, "torch_single")
-    placement = machine.pin(task)
+    pinning = machine.pin(task)
     device = mlp.choose_device(task, local_rank=0, local_world_size=1)
 
-    world = World(placement=placement, device=mlp.device_name(device), synchronize=partial(mlp.synchronize, device))
+    world = World(pinning=pinning, device=mlp.device_name(device), synchronize=partial(mlp.synchronize, device))
     _train(Run(SINGLE, task, options, world), device)
 
 

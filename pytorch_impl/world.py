@@ -39,7 +39,7 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     check_world_size(task, world_size, "torchrun")
-    placement = machine.pin(task, local_rank, local_world_size)
+    pinning = machine.pin(task, local_rank, local_world_size)
     device = mlp.choose_device(task, local_rank, local_world_size)
     backend = choose_backend(options.backend, device)
     # Without its device NCCL guesses one at the first barrier, and warns.
@@ -54,7 +54,7 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
             "start the ranks anew, in another step of Slurm's or with another MASTER_PORT."
         ) from error
     world = World(
-        placement=placement,
+        pinning=pinning,
         rank=rank,
         size=world_size,
         backend=backend,

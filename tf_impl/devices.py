@@ -22,7 +22,7 @@ def cross_device_ops(devices: Sequence[str]) -> tf.distribute.CrossDeviceOps:
 def world_of(devices: Sequence[str], limits: Task | Sweep, backend: str) -> World:
     """Pin this process, and return the world of its replicas, one on each of the devices, which `backend` joins."""
     return World(
-        placement=machine.pin(limits, local_world_size=len(devices), replicas=len(devices)),
+        pinning=machine.pin(limits, local_world_size=len(devices), replicas=len(devices)),
         size=len(devices),
         backend=backend,
         device=mlp.device_name(devices),

@@ -51,7 +51,7 @@ def main() -> None:
         return
     # The coordinator isn't pinned. The machine is oversubscribed where coordinator, workers and servers have more
     # threads than it has cores.
-    placement = machine.unpinned(task, len(cluster.neighbours("worker", "ps", "chief")))
+    pinning = machine.unpinned(task, len(cluster.neighbours("worker", "ps", "chief")))
     tf.config.set_visible_devices([], "GPU")
     meet(cluster, task.deadline_seconds)
     with world.one_line_when_it_breaks():
@@ -59,7 +59,7 @@ def main() -> None:
         partitioner = tf.distribute.experimental.partitioners.MinSizePartitioner(max_shards=servers)
         strategy = tf.distribute.ParameterServerStrategy(world.resolver(cluster), partitioner)
         coordinator = Coordinator(strategy)
-        cluster_world = World(placement=placement, size=workers, backend="gRPC", synchronize=coordinator.join)
+        cluster_world = World(pinning=pinning, size=workers, backend="gRPC", synchronize=coordinator.join)
         _train(Run(PARAMETER_SERVER, task, options, cluster_world), coordinator)
 
 

@@ -55,7 +55,7 @@ def joined(
     addresses, local_addresses = cluster.all_addresses("chief", "worker"), cluster.neighbours("chief", "worker")
     local_rank = local_addresses.index(cluster.address)
     check_world_size(limits, len(addresses), "the cluster")
-    placement = machine.pin(limits, local_rank, len(local_addresses))
+    pinning = machine.pin(limits, local_rank, len(local_addresses))
     devices = mlp.choose_devices(limits, 1, local_rank, len(local_addresses))
     backend = backend or ("NCCL" if devices[0].startswith("/gpu") else "RING")
     communication = tf.distribute.experimental.CommunicationOptions(
@@ -66,7 +66,7 @@ def joined(
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver(cluster), communication)
         check_sum(strategy, len(addresses))
         world = World(
-            placement=placement,
+            pinning=pinning,
             rank=addresses.index(cluster.address),
             size=len(addresses),
             backend=backend,

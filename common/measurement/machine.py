@@ -108,7 +108,7 @@ class Threaded(Protocol):
 
 
 @dataclass(frozen=True)
-class Placement:
+class Pinning:
     """Where a process computes: the cores it is kept on, or none where its machine has fewer cores than threads."""
 
     pinned_cores: list[int]
@@ -117,14 +117,14 @@ class Placement:
     """Whether srun, which started this process, keeps it there; else it has pinned itself."""
 
 
-def unpinned(task: Threaded, local_world_size: int) -> Placement:
-    """The placement of a process that only coordinates `local_world_size` others on this machine."""
+def unpinned(task: Threaded, local_world_size: int) -> Pinning:
+    """The pinning of a process that only coordinates `local_world_size` others on this machine."""
     # Every process of a launch comes by here once, when its imports are done.
     startup.leave_word(f"{startup.UP}{os.getpid()}")
-    return Placement([], oversubscribed=_exceeds_cores(task, local_world_size))
+    return Pinning([], oversubscribed=_exceeds_cores(task, local_world_size))
 
 
-def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Placement:
+def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas: int = 1) -> Pinning:
     """Keep this process, and every thread it starts from now on, on cores of its own, where cores suffice.
 
     A process that holds several `replicas` gets the cores of all of them. One that Slurm has bound stays where it is.
@@ -132,15 +132,15 @@ def pin(task: Threaded, local_rank: int = 0, local_world_size: int = 1, replicas
     startup.leave_word(f"{startup.UP}{os.getpid()}")
     if is_task() and os.environ.get("SLURM_CPU_BIND_TYPE", "none") != "none":
         cores = sorted(os.sched_getaffinity(0))
-        return Placement(cores, oversubscribed=task.threads * replicas > len(cores), bound_by_slurm=True)
+        return Pinning(cores, oversubscribed=task.threads * replicas > len(cores), bound_by_slurm=True)
     if _exceeds_cores(task, local_world_size):
-        return Placement([], oversubscribed=True)
+        return Pinning([], oversubscribed=True)
     first = local_rank * task.threads
     cores = sorted(os.sched_getaffinity(0))[first : first + task.threads * replicas]
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # A thread may end meanwhile.
             os.sched_setaffinity(int(thread), cores)
-    return Placement(cores, oversubscribed=False)
+    return Pinning(cores, oversubscribed=False)
 
 
 def _exceeds_cores(task: Threaded, local_world_size: int) -> bool:

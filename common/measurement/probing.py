@@ -50,7 +50,7 @@ def clock_products(
     `ways` gives each way to compute a product by its name: a function, and how many times that computes the product.
     """
     clocked: list[ClockedProduct] = []
-    alone = World(placement=world.placement, synchronize=world.synchronize)
+    alone = World(pinning=world.pinning, synchronize=world.synchronize)
     for product in products_of_step(task, rows_per_worker(task, world.size)) if world.rank == 0 else ():
         for way, (compute, at_once) in ways(product).items():
             clocked.append(ClockedProduct(**asdict(product), way=way, windows=clock(compute, alone, at_once)))

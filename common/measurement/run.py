@@ -68,7 +68,7 @@ class Run:
         """The step that every rank begins with."""
         self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
         """What every rank begins with: weights, and momentum where a checkpoint has any."""
-        pinned_cores = world.placement.pinned_cores
+        pinned_cores = world.pinning.pinned_cores
         # Where no worker waits for the others, nobody has the weights before and after an update.
         recipe = strategy.recipe(options) if synchronous or world.size == 1 else None
         replicas = 1 if recipe and recipe.keeps_alike else world.size

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.measurement import machine, startup
-from common.measurement.machine import Placement
+from common.measurement.machine import Pinning
 
 
 @dataclass(frozen=True, kw_only=True)
 class World:
     """The workers of a launch, and how this process reaches the others, by the framework's own means."""
 
-    placement: Placement
+    pinning: Pinning
     """The cores that this process is kept on."""
     rank: int = 0
     """This process among all of them, from 0."""
@@ -33,9 +33,9 @@ def facts_of(world: World, packages: Iterable[str]) -> dict[str, object]:
     return {
         "backend": world.backend,
         "device": world.device,
-        "oversubscribed": world.placement.oversubscribed,
-        "pinned_cores": world.placement.pinned_cores,
-        "bound_by_slurm": world.placement.bound_by_slurm,
+        "oversubscribed": world.pinning.oversubscribed,
+        "pinned_cores": world.pinning.pinned_cores,
+        "bound_by_slurm": world.pinning.bound_by_slurm,
         "private_network": machine.has_private_network(),
         "versions": machine.versions(packages),
         "python_variables": machine.python_variables(),

@@ -73,7 +73,7 @@ class ThreadOptions(ReplicaOptions):
     """How gradients are rounded."""
 
 
-OVERSUBSCRIBED = machine.Placement([], oversubscribed=True)
+OVERSUBSCRIBED = machine.Pinning([], oversubscribed=True)
 
 NUMPY = Family(
     title="NumPy",
@@ -257,7 +257,7 @@ def numpy_launch(tmp_path, declare):
         def work(rank: int) -> None:
             facts = {"rank": rank, "size": world_size, "all_gather": partial(processes.gather, rank), **(world or {})}
             run = runs[rank] = Run(
-                strategy, task, options or strategy.options(), World(placement=OVERSUBSCRIBED, **facts)
+                strategy, task, options or strategy.options(), World(pinning=OVERSUBSCRIBED, **facts)
             )
             state = states[rank] = dict(run.initial_state)
             run.export_with(lambda: state)

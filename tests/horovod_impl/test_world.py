@@ -73,7 +73,7 @@ def test_halves_of_one_machine_keep_to_cores_of_their_own(variables, options, co
     ranks = dict.fromkeys(("local_rank", "rank"), lambda: 0) | {"local_size": lambda: 1, "size": lambda: 2}
     module = hvd(**ranks, allgather_object=list)
     _, joined = world.join(module, Task(), HorovodTorchOptions(**options))
-    assert joined.placement == cores
+    assert joined.pinning == cores
 
 
 def test_elastic_workers_may_be_fewer_than_were_asked_for(environment, monkeypatch):
@@ -170,7 +170,7 @@ def test_a_process_joins_the_world_that_the_launcher_started(monkeypatch):
     monkeypatch.setattr(world.machine, "pin", lambda task, rank, size: (task.threads, rank, size))
     options, joined = world.join(module, Task(batch=96, workers=6), HorovodOptions(), "a GPU", lambda: "synchronized")
     assert options == HorovodOptions()
-    assert (joined.rank, joined.size, joined.placement) == (5, 6, (1, 1, 2))
+    assert (joined.rank, joined.size, joined.pinning) == (5, 6, (1, 1, 2))
     assert (joined.backend, joined.device, joined.synchronize()) == ("gloo", "a GPU", "synchronized")
     # Without a name Horovod would wait for ever where the values' types differ.
     assert joined.all_gather("value") == ["value", "run"]

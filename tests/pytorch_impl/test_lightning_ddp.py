@@ -21,7 +21,7 @@ from pytorch_impl.strategies import LIGHTNING_DDP
 
 # torch's DataLoader terminates its processes once it has waited for them in vain.
 multiprocessing.process.BaseProcess.terminate = lambda process: print("given up")
-world = World(placement=machine.Placement([], oversubscribed=False))
+world = World(pinning=machine.Pinning([], oversubscribed=False))
 run = Run(LIGHTNING_DDP, Task(steps=2, warmup_steps=1), LIGHTNING_DDP.options(loader_workers=1), world)
 batches = Batches(run, torch.device("cpu"))
 batches.itself = batches  # as the Trainer does, in a larger circle

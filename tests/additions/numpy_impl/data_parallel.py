@@ -29,7 +29,7 @@ def main() -> None:
     check_world_size(task, workers.size, "mpirun")
     os.sched_setaffinity(0, set().union(*workers.allgather(os.sched_getaffinity(0))))
     world = World(
-        placement=machine.pin(task, workers.rank, workers.size),
+        pinning=machine.pin(task, workers.rank, workers.size),
         rank=workers.rank,
         size=workers.size,
         backend="mpi",

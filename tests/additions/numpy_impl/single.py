@@ -21,7 +21,7 @@ def main() -> None:
     """Train the MLP in this process, as the command line says."""
     task, options = parse_command_line(SINGLE, __doc__)
     check_world_size(task, 1, SINGLE.name)
-    _train(Run(SINGLE, task, options, World(placement=machine.pin(task))))
+    _train(Run(SINGLE, task, options, World(pinning=machine.pin(task))))
 
 
 def _train(run: Run) -> None:

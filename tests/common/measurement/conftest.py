@@ -8,7 +8,7 @@ from common.measurement import clock as clock_module
 from common.measurement import run as run_module
 from common.measurement import startup
 from common.measurement.disturbance import Meter
-from common.measurement.machine import Placement
+from common.measurement.machine import Pinning
 from common.measurement.run import Run
 from common.measurement.world import World
 
@@ -55,8 +55,8 @@ def one_worker(tmp_path, declare):
     def make(task, strategy=None, options=None, **world):
         task = dataclasses.replace(task, record=task.record or tmp_path / "record.json")
         strategy = strategy or declare()
-        placement = Placement([], oversubscribed=False)
-        run = Run(strategy, task, options or strategy.options(), World(placement=placement, **world))
+        pinning = Pinning([], oversubscribed=False)
+        run = Run(strategy, task, options or strategy.options(), World(pinning=pinning, **world))
         run.export_with(lambda: run.initial_state)
         return run
 

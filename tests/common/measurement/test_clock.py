@@ -10,7 +10,7 @@ from common.contract.task import Task
 from common.measurement import machine, startup
 from common.measurement.clock import Clock, windows_of
 from common.measurement.disturbance import Meter
-from common.measurement.machine import Placement
+from common.measurement.machine import Pinning
 from common.measurement.run import Run
 from common.measurement.startup import Moment
 from common.measurement.world import World
@@ -137,5 +137,5 @@ def test_the_cores_that_are_read_are_those_that_the_run_is_kept_on(declare, tmp_
     monkeypatch.setattr(Meter, "__init__", lambda meter, cores: kept_on.append(cores))
     strategy = declare()
     task = dataclasses.replace(TASK, record=tmp_path / "record.json")
-    Run(strategy, task, strategy.options(), World(placement=Placement([2, 3], oversubscribed=False)))
+    Run(strategy, task, strategy.options(), World(pinning=Pinning([2, 3], oversubscribed=False)))
     assert kept_on == [[2, 3]]

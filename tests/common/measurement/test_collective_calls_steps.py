@@ -59,7 +59,7 @@ def measured(folder, messages=tuple(MESSAGES), pipelined=False, barrier=lambda: 
     path, record, sent = folder / "trace", folder / "replay.json", []
     write_record(path, trace)
     sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, pipelined=pipelined, record=record)
-    world = World(placement=OVERSUBSCRIBED, size=RANKS)
+    world = World(pinning=OVERSUBSCRIBED, size=RANKS)
     try:
         measure(LIBRARY, sweep, world, lambda *what: prepare(*what, sent, **how), barrier, {})
     finally:

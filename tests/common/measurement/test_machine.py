@@ -14,7 +14,7 @@ import pytest
 from common.contract.task import Task
 from common.errors import UserError
 from common.measurement import limits, machine
-from common.measurement.machine import Placement
+from common.measurement.machine import Pinning
 from common.paths import ROOT
 from tests.launching import require_private_networks
 
@@ -31,15 +31,15 @@ def affinity(monkeypatch):
 
 
 def test_each_worker_gets_cores_of_its_own_or_those_of_all_its_replicas(affinity):
-    placements = [machine.pin(Task(), rank, 4) for rank in range(4)]
-    assert placements == [Placement([core], oversubscribed=False) for core in (0, 2, 4, 5)]
+    pinnings = [machine.pin(Task(), rank, 4) for rank in range(4)]
+    assert pinnings == [Pinning([core], oversubscribed=False) for core in (0, 2, 4, 5)]
     assert machine.pin(Task(threads=2), 0, 4, replicas=4).pinned_cores == CORES
     assert machine.pin(Task(), 0, 3, replicas=3).pinned_cores == [0, 2, 4]
 
 
 @pytest.mark.parametrize(("threads", "workers"), [(1, 9), (2, 5), (9, 1)])
 def test_where_cores_do_not_suffice_nothing_is_pinned_and_it_is_said(affinity, threads, workers):
-    assert machine.pin(Task(threads=threads), workers - 1, workers) == Placement([], oversubscribed=True)
+    assert machine.pin(Task(threads=threads), workers - 1, workers) == Pinning([], oversubscribed=True)
     assert affinity == {}
 
 
@@ -48,12 +48,12 @@ def test_a_thread_that_ends_meanwhile_is_no_error(monkeypatch, affinity):
         raise ProcessLookupError(3, "No such process")
 
     monkeypatch.setattr(os, "sched_setaffinity", ended)
-    assert machine.pin(Task(), 0, 1) == Placement([0], oversubscribed=False)
+    assert machine.pin(Task(), 0, 1) == Pinning([0], oversubscribed=False)
 
 
 def test_every_thread_of_the_process_is_pinned_but_of_one_that_only_coordinates(affinity):
-    assert machine.unpinned(Task(threads=2), 4) == Placement([], oversubscribed=False)
-    assert machine.unpinned(Task(threads=2), 5) == Placement([], oversubscribed=True)
+    assert machine.unpinned(Task(threads=2), 4) == Pinning([], oversubscribed=False)
+    assert machine.unpinned(Task(threads=2), 5) == Pinning([], oversubscribed=True)
     assert affinity == {}
     machine.pin(Task(), 1, 2)
     assert os.getpid() in affinity
@@ -245,26 +245,26 @@ def test_without_the_folder_a_comparison_is_refused_with_the_remedy_and_never_wa
 
 
 @pytest.mark.parametrize(
-    ("bind", "cores", "threads", "placement"),
+    ("bind", "cores", "threads", "pinning"),
     [
-        ("mask_cpu:", {0, 1}, 1, Placement([0, 1], oversubscribed=False, bound_by_slurm=True)),
-        ("mask_cpu:", {1}, 2, Placement([1], oversubscribed=True, bound_by_slurm=True)),
-        ("none", {0, 1}, 1, Placement([1], oversubscribed=False)),
+        ("mask_cpu:", {0, 1}, 1, Pinning([0, 1], oversubscribed=False, bound_by_slurm=True)),
+        ("mask_cpu:", {1}, 2, Pinning([1], oversubscribed=True, bound_by_slurm=True)),
+        ("none", {0, 1}, 1, Pinning([1], oversubscribed=False)),
     ],
     ids=["bound", "bound to too few", "not bound"],
 )
-def test_a_task_that_slurm_has_bound_stays_where_it_is(monkeypatch, affinity, bind, cores, threads, placement):
+def test_a_task_that_slurm_has_bound_stays_where_it_is(monkeypatch, affinity, bind, cores, threads, pinning):
     variables = {"SLURM_TASK_PID": str(os.getpid()), "SLURM_STEP_NUM_TASKS": "2", "SLURM_CPU_BIND_TYPE": bind}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
-    assert machine.pin(Task(threads=threads), 1, 2) == placement
-    assert bool(affinity) is not placement.bound_by_slurm
+    assert machine.pin(Task(threads=threads), 1, 2) == pinning
+    assert bool(affinity) is not pinning.bound_by_slurm
 
 
 def test_a_quota_counts_as_cores_where_workers_are_pinned(monkeypatch, affinity):
     monkeypatch.setattr(limits, "of_this_process", lambda: limits.Limits(cores=1.0))
-    assert machine.pin(Task(), 0, 2) == Placement([], oversubscribed=True)
+    assert machine.pin(Task(), 0, 2) == Pinning([], oversubscribed=True)
     assert not affinity
     assert not machine.pin(Task(), 0, 1).oversubscribed
     assert machine.host_facts().core_limit == 1.0

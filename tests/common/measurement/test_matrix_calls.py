@@ -23,7 +23,7 @@ ALONE = MatrixProgram(
     name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS
 )
 SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
-WORLD = World(placement=OVERSUBSCRIBED)
+WORLD = World(pinning=OVERSUBSCRIBED)
 
 
 def by_numpy(matrices):

@@ -11,7 +11,7 @@ from common.contract import mlp
 from common.contract.task import PRESETS, Task
 from common.declarations.strategy import Probe
 from common.measurement import probing
-from common.measurement.machine import Placement
+from common.measurement.machine import Pinning
 from common.measurement.world import World
 from common.records.ceiling import (
     AS_TRAINED,
@@ -26,7 +26,7 @@ from common.records.ceiling import (
 )
 from common.records.files import read_record
 
-ALONE = World(placement=Placement([0], oversubscribed=False))
+ALONE = World(pinning=Pinning([0], oversubscribed=False))
 
 PROBE = Probe(script="numpy_impl/ceiling.py", like="numpy_threads", operation="a sum", tried=({"A": "1"}, {"B": "2"}))
 

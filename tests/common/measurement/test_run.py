@@ -160,7 +160,7 @@ def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(tmp_path, decla
     strategy, task = declare(work=work), dataclasses.replace(TASK, record=path)
 
     def train(rank):
-        world = World(placement=OVERSUBSCRIBED, rank=rank, size=2, all_gather=partial(processes.gather, rank))
+        world = World(pinning=OVERSUBSCRIBED, rank=rank, size=2, all_gather=partial(processes.gather, rank))
         run = Run(strategy, task, strategy.options(), world)
         run.export_with(lambda: run.initial_state)
         for batch in run.steps():

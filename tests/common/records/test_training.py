@@ -13,7 +13,7 @@ from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations.strategy import Options, Traffic, ring_all_reduce
 from common.measurement import machine, startup
-from common.measurement.machine import Placement
+from common.measurement.machine import Pinning
 from common.measurement.record import Part, declared, of_launch, wire_bytes
 from common.measurement.world import World
 from common.records.files import write_record
@@ -162,7 +162,7 @@ def gathered(declare):
 
     def record_of(*parts, **changes):
         strategy = declare(**changes)
-        world = World(placement=Placement([3], oversubscribed=False), size=2, backend="barrier", device="abacus")
+        world = World(pinning=Pinning([3], oversubscribed=False), size=2, backend="barrier", device="abacus")
         return of_launch(strategy, Task(), strategy.options(), world, parts, final_accuracy=0.5)
 
     return record_of
