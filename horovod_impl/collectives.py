@@ -29,7 +29,7 @@ import horovod.torch as hvd
 import torch
 from horovod.common.exceptions import HorovodInternalError
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations.arguments import parse
 from common.declarations.sweep import Sweep
 from common.measurement.collective_calls import Operation, measure

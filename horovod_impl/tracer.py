@@ -7,7 +7,7 @@ differ from step to step. The trace has the most frequent sequence of messages a
 
 from collections import Counter
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.errors import UserError
 from common.measurement.run import Run
 from common.measurement.runner import run_script

@@ -28,7 +28,7 @@ from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep

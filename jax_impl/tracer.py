@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.errors import UserError
 from common.measurement.run import Run
 from common.measurement.runner import run_script, writing_the_trace

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from common.contract.collectives import MEANINGS, Collective
+from common.contract.collective_meanings import MEANINGS, Collective
 from common.errors import UserError
 from common.measurement.run import Run
 from common.measurement.runner import run_script

@@ -15,7 +15,7 @@ from common.observations import answers, display
 from common.observations.display import Display, Observed, Table, x_in_words
 from common.observations.numbers import interval, number
 from common.observations.table import CONDITION
-from common.records.collectives import CollectivesRecord
+from common.records.collective_times import CollectivesRecord
 from common.records.header import Header
 from common.records.matrix_products import MatrixRecord
 from common.records.presentation import read_presented

@@ -3,10 +3,10 @@
 import sys
 from pathlib import Path
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations.library import Library
 from common.launching.launch import python_for
-from common.records.collectives import Cell, cells_path, read_lines
+from common.records.collective_times import Cell, cells_path, read_lines
 from common.records.files import from_json
 from tests.conftest import run_command
 

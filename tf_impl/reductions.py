@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import tensorflow as tf
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.contract.work import Work
 from common.declarations.strategy import has_exchange
 from common.errors import UserError

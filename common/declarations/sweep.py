@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.errors import UserError
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}

@@ -16,7 +16,7 @@ import pandas as pd
 import tyro
 from msgspec import structs
 
-from common.contract.collectives import MEANINGS, Collective
+from common.contract.collective_meanings import MEANINGS, Collective
 from common.declarations import catalogue
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep, Type
@@ -25,7 +25,7 @@ from common.launching.planned import Hosts, PlannedSweep
 from common.measurement import machine
 from common.observations.display import Display, Measure, Series, Table
 from common.observations.table import Missing, Observation
-from common.records.collectives import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
+from common.records.collective_times import Cell, CollectivesRecord, arrival_seconds, transfer_seconds
 from common.records.site import hosts_in_words
 from common.sessions.comparison_scope import placements
 from common.sessions.experiment import Experiment, in_rounds, run

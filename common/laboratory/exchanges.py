@@ -28,7 +28,7 @@ from common.launching.exit_cause import Ended
 from common.launching.planned import PlannedLaunch, PlannedSweep
 from common.records import manifest, metrics
 from common.records.certificate import trusted
-from common.records.collectives import CollectivesRecord, Replayed
+from common.records.collective_times import CollectivesRecord, Replayed
 from common.records.files import read_record, write_record
 from common.records.header import Header
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path

@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 import tyro
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.contract.dataset import preset_task
 from common.contract.rows import local_batch
 from common.contract.task import Task
@@ -34,9 +34,9 @@ from common.measurement import machine
 from common.paths import ROOT
 from common.prediction import forecast, model, scores, shown
 from common.prediction.measured import Scenario, crowding_of, measured
-from common.prediction.messages import Wire
+from common.prediction.message_costs import Wire
 from common.records import manifest
-from common.records.collectives import CollectivesRecord
+from common.records.collective_times import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.prediction import Predictions, predictions_path
 from common.records.training import Record

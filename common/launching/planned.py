@@ -21,8 +21,8 @@ from common.launching.launch import RUNNER
 from common.launching.programs import Workload
 from common.measurement import machine
 from common.measurement.record import declared
-from common.records import collectives
-from common.records.collectives import CollectivesRecord, Replayed, cells_path
+from common.records import collective_times
+from common.records.collective_times import CollectivesRecord, Replayed, cells_path
 from common.records.evidence import note_reading
 from common.records.files import from_json, read_record, write_record
 from common.records.recovery import recovery_path
@@ -215,7 +215,7 @@ class PlannedSweep:
     def record(self, folder: Path, ended: Ended, started_at: str, site: Site | None = None) -> CollectivesRecord:
         """One record of the lines that the launch left, which are kept whatever became of it."""
         path, library = folder / f"{self.name}.json", self.library
-        lines = collectives.read_lines(cells_path(path))
+        lines = collective_times.read_lines(cells_path(path))
         about = {"started_at": started_at} | (site.facts() if site else {}) | (lines[0] if lines else {})
         last = next((line for line in lines if "elapsed_seconds" in line), {})
         if ended.status == "ok" and not last:

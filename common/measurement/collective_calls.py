@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from common.contract.collectives import Collective, Messages, elements_of_rank
+from common.contract.collective_meanings import Collective, Messages, elements_of_rank
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError
 from common.measurement import machine, startup
 from common.measurement.world import World, facts_of
-from common.records.collectives import Cell, append_line, cells_path, transfer_seconds
+from common.records.collective_times import Cell, append_line, cells_path, transfer_seconds
 from common.records.site import site
 from common.records.trace import STEP, Message, read_trace
 

@@ -11,7 +11,7 @@ from scipy.optimize import root_scalar
 from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.prediction.measured import Measured, Scenario
-from common.prediction.messages import Wire
+from common.prediction.message_costs import Wire
 from common.prediction.model import Model, bands, fit
 from common.records.prediction import Predicted, Predictions
 

@@ -12,10 +12,10 @@ from typing import TypeVar
 import numpy as np
 
 from common.declarations import catalogue
-from common.prediction.messages import Wire
+from common.prediction.message_costs import Wire
 from common.records import metrics
 from common.records.certificate import trusted
-from common.records.collectives import CollectivesRecord, transfer_seconds
+from common.records.collective_times import CollectivesRecord, transfer_seconds
 from common.records.files import read_records
 from common.records.training import Record
 

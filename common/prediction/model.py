@@ -23,7 +23,7 @@ from common.declarations import catalogue
 from common.declarations.strategy import Graph
 from common.errors import UserError
 from common.prediction.measured import Measured, Scenario
-from common.prediction.messages import Costs, Wire, critical_path
+from common.prediction.message_costs import Costs, Wire, critical_path
 from common.prediction.steps import layers_of, step_seconds
 from common.statistics.fit import lines
 

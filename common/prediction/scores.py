@@ -13,7 +13,7 @@ from common.contract.mlp import parameter_bytes
 from common.contract.task import PRESETS
 from common.prediction.forecast import scenario_of
 from common.prediction.measured import Measured, Scenario
-from common.prediction.messages import critical_path
+from common.prediction.message_costs import critical_path
 from common.records.prediction import Baseline, Predicted, Predictions, Scores
 
 

@@ -10,7 +10,7 @@ from msgspec import structs
 from common.declarations import catalogue
 from common.declarations.strategy import Traffic, label, name_of
 from common.errors import UserError
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.header import Count, Header, Part, Versioned
 from common.records.matrix_products import MatrixRecord

@@ -20,7 +20,7 @@ class Message(Part, frozen=True, kw_only=True):
     """One call of a library of collectives, the same on all ranks."""
 
     collective: str
-    """By its name in `common.contract.collectives`."""
+    """By its name in `common.contract.collective_meanings`."""
     size_bytes: Count
     """As nccl-tests counts it."""
     backwards: bool = False

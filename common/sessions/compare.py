@@ -42,11 +42,11 @@ from common.records.ceiling import Ceiling
 from common.records.certificate import Certificate
 from common.records.files import damaged_records, read_record, read_records
 from common.records.training import Record
-from common.sessions import ceilings, chosen_hosts, regression, submission
-from common.sessions.ceilings import PlannedProbe
+from common.sessions import chosen_hosts, probes, regression, submission
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
 from common.sessions.comparison_scope import Scope, certificate_launches, plan_table, worlds
 from common.sessions.other_checkout import Against, find, other_checkout
+from common.sessions.probes import PlannedProbe
 from common.sessions.session import Options, Output, Session, Stage, begin, console_for, counted, in_words, report
 
 TOLERANCE = 0.05
@@ -119,7 +119,7 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
         certified = [launch for world in of_names for launch in certificate_launches(scope, *world)]
         compute_oracles([*launches, *certified])
 
-    schedule = ComparisonSchedule(scope, random.Random(session.order_seed), ceilings.planned(scope), prepare)
+    schedule = ComparisonSchedule(scope, random.Random(session.order_seed), probes.planned(scope), prepare)
 
     def make(launch: PlannedLaunch | PlannedProbe, folder: Path) -> Record | Ceiling:
         if not isinstance(launch, PlannedLaunch):

@@ -18,7 +18,6 @@ from common.declarations.strategy import Strategy
 from common.launching.planned import PlannedLaunch
 from common.records.ceiling import Ceiling
 from common.records.training import Record
-from common.sessions.ceilings import PlannedProbe
 from common.sessions.comparison_scope import (
     Scope,
     certificate_launches,
@@ -27,6 +26,7 @@ from common.sessions.comparison_scope import (
     whole_round,
     worlds,
 )
+from common.sessions.probes import PlannedProbe
 from common.sessions.session import Schedule, Stage
 from common.statistics.intervals import FEWEST_LAUNCHES
 

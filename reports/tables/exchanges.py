@@ -12,7 +12,7 @@ import pandas as pd
 
 from common.observations import answers
 from common.observations.launches import CONFIGURATION, NAMES
-from common.records.collectives import Cell, CollectivesRecord, Replayed, transfer_seconds
+from common.records.collective_times import Cell, CollectivesRecord, Replayed, transfer_seconds
 from common.records.trace import STEP
 from reports.tables import columns
 from reports.tables.decomposition import EXPOSED

@@ -10,7 +10,7 @@ import pandas as pd
 from common.errors import UserError
 from common.records import variables
 from common.records.ceiling import Ceiling, read_ceilings
-from common.records.collectives import CollectivesRecord
+from common.records.collective_times import CollectivesRecord
 from common.records.files import damaged_records, record_paths
 from common.records.manifest import Differences, check
 from common.records.presentation import read_presented

@@ -5,7 +5,7 @@ from functools import partial
 
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from reports import blocks
-from reports.charts.messages import messages
+from reports.charts.message_diagram import messages
 
 _RANKS = 4
 """Of the figure, however many were measured: with fewer the algorithms look alike, and arrows of many overlap."""

@@ -15,11 +15,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations.sweep import Sweep
 from common.measurement import collective_calls as laboratory
 from common.measurement.runner import run_script
-from common.records.collectives import Cell, append_line, cells_path, read_lines
+from common.records.collective_times import Cell, append_line, cells_path, read_lines
 from common.records.files import from_json, write_record
 from common.records.trace import Message, Trace
 

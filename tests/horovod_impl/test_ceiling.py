@@ -8,12 +8,12 @@ from common.declarations.catalogue import find
 from common.launching import executor
 from common.measurement import probing
 from common.records.ceiling import seconds_of
-from common.sessions import ceilings
+from common.sessions import probes
 
 
 def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have_and_no_products_are_clocked(tmp_path):
     task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, deadline_seconds=60.0)
-    probe = ceilings.PlannedProbe(strategy=find("horovod_torch"), task=task, variables={})
+    probe = probes.PlannedProbe(strategy=find("horovod_torch"), task=task, variables={})
     found = executor.run_planned(probe, tmp_path)
     assert found.status == "ok", found.reason
     assert (found.backend, found.world_size, found.products) == ("gloo", 2, [])

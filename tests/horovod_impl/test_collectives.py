@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.contract.collectives import Collective
-from common.records.collectives import Cell
+from common.contract.collective_meanings import Collective
+from common.records.collective_times import Cell
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks

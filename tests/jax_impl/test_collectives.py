@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.contract.collectives import Collective
-from common.records.collectives import Cell
+from common.contract.collective_meanings import Collective
+from common.records.collective_times import Cell
 from jax_impl.libraries import IN_ONE_PROCESS, LIBRARY, OVER_GLOO
 from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks

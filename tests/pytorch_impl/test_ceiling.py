@@ -10,14 +10,14 @@ from common.contract.task import PRESETS
 from common.launching import executor
 from common.measurement import probing
 from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
-from common.sessions import ceilings
+from common.sessions import probes
 from common.sessions.comparison_scope import Scope
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> Ceiling:
     """What the probe of two workers left."""
-    [probe, _] = ceilings.planned(Scope(strategies=("torch_ddp",), preset=("digits",)))
+    [probe, _] = probes.planned(Scope(strategies=("torch_ddp",), preset=("digits",)))
     probe = dataclasses.replace(probe, task=dataclasses.replace(probe.task, workers=2))
     return executor.run_planned(probe, tmp_path_factory.mktemp("probe"))
 

@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.launching import exit_cause
 from common.launching.launch import python_for
-from common.records.collectives import Cell, cells_path, read_lines
+from common.records.collective_times import Cell, cells_path, read_lines
 from common.records.files import from_json, write_record
 from common.records.trace import STEP, Message, Trace
 from pytorch_impl.libraries import GLOO, LIBRARY, NCCL, OPEN_MPI, gloo_reduce_bytes

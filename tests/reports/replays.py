@@ -1,7 +1,7 @@
 """Records of replayed exchanges for the report's tests, made up."""
 
 from common.declarations.sweep import Sweep
-from common.records.collectives import Cell, CollectivesRecord, Replayed
+from common.records.collective_times import Cell, CollectivesRecord, Replayed
 from common.records.files import from_json
 from common.records.trace import STEP, Message
 

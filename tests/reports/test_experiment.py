@@ -13,7 +13,7 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.laboratory import collectives, faults, matrix_products
 from common.observations import display
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import from_json, read_records, write_record
 from common.records.training import Record
 from common.sessions import experiment as engine

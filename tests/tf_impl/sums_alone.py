@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import numpy as np
 import tensorflow as tf
 
-from common.contract.collectives import Collective, Messages
+from common.contract.collective_meanings import Collective, Messages
 from common.declarations.sweep import Sweep
 from common.errors import UserError
 from tf_impl import mlp, reductions

@@ -10,13 +10,13 @@ from common.contract.task import PRESETS
 from common.launching import executor
 from common.measurement import probing
 from common.records.ceiling import AS_TRAINED, Ceiling, Product, gigaflops, seconds_of
-from common.sessions import ceilings
+from common.sessions import probes
 from common.sessions.comparison_scope import Scope
 
 
 def probe(folder, number: int, workers: int) -> Ceiling:
     """What the probe with this number in the plan left, started with so many workers."""
-    planned = ceilings.planned(Scope(strategies=("tf_multi_worker_mirrored",), preset=("pathway",)))[number]
+    planned = probes.planned(Scope(strategies=("tf_multi_worker_mirrored",), preset=("pathway",)))[number]
     planned = dataclasses.replace(planned, task=dataclasses.replace(planned.task, workers=workers))
     return executor.run_planned(planned, folder)
 

@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations.library import Library
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.records.collectives import Cell
+from common.records.collective_times import Cell
 from tests.laboratory import CALLS, measured
 from tests.launching import require_private_networks
 from tf_impl.libraries import (

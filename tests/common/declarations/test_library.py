@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations import catalogue
 from common.declarations.library import gloo_reduce_scatter_bytes
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from common.command_line import options_of
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations.arguments import parse
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from common.contract.collectives import Collective
+from common.contract.collective_meanings import Collective
 from common.declarations import catalogue
 from common.errors import UserError
 from common.laboratory import collectives
@@ -13,7 +13,7 @@ from common.laboratory.collectives import EXPERIMENT, Scope, launches
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
 from common.paths import ROOT
-from common.records.collectives import CollectivesRecord
+from common.records.collective_times import CollectivesRecord
 from common.records.files import read_records
 from common.sessions.experiment import observed_of
 from tests.hosts import cluster_of, require_ssh

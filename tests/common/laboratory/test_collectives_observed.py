@@ -5,7 +5,7 @@ import pytest
 from common.declarations.sweep import Sweep
 from common.laboratory.collectives import EXPERIMENT
 from common.observations.table import CONDITION
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import from_json
 from common.sessions.experiment import observed_of
 

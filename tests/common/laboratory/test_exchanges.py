@@ -25,7 +25,7 @@ from common.launching.launch import python_for
 from common.measurement.record import declared
 from common.paths import ROOT
 from common.records import manifest
-from common.records.collectives import CollectivesRecord
+from common.records.collective_times import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.trace import STEP, Message, Trace, read_trace, trace_path
 from common.records.training import Record

@@ -17,7 +17,7 @@ from common.launching.planned import Hosts
 from common.measurement import machine
 from common.prediction import forecast
 from common.prediction.measured import Scenario, measured
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.prediction import Predictions, predictions_path
 from common.sessions import experiment

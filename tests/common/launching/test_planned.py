@@ -13,7 +13,7 @@ from common.launching import executor
 from common.launching.executor import ThisMachine, run_planned
 from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
 from common.launching.planned import PlannedLaunch, PlannedSweep
-from common.records.collectives import Cell, append_line, cells_path
+from common.records.collective_times import Cell, append_line, cells_path
 from common.records.files import to_json
 from tests.common.conftest import NUMPY
 

@@ -6,7 +6,7 @@ import pytest
 
 from common.declarations import catalogue
 from common.launching.launch import python_for
-from common.records.collectives import Cell, arrival_seconds, cells_path, read_lines, transfer_seconds
+from common.records.collective_times import Cell, arrival_seconds, cells_path, read_lines, transfer_seconds
 from tests.common.measurement.late_rank import LATE_SECONDS
 from tests.conftest import run_command
 

@@ -6,14 +6,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from common.contract.collectives import MEANINGS, Collective
+from common.contract.collective_meanings import MEANINGS, Collective
 from common.declarations.library import Algorithm, Library
 from common.declarations.strategy import PROCESS
 from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError
 from common.measurement.collective_calls import Operation, measure
 from common.measurement.world import World
-from common.records.collectives import Cell, cells_path, read_lines
+from common.records.collective_times import Cell, cells_path, read_lines
 from common.records.files import write_record
 from common.records.trace import STEP, Message, Trace
 from tests.changes import changed

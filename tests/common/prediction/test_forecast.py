@@ -3,7 +3,7 @@
 import pytest
 
 from common.prediction.forecast import assumptions, most_workers, predictions, scenario_of
-from common.prediction.messages import Wire
+from common.prediction.message_costs import Wire
 from common.prediction.model import fit
 from tests.common.prediction.made_up import make_measured, scenario
 

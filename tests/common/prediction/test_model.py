@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.errors import UserError
-from common.prediction.messages import Wire
+from common.prediction.message_costs import Wire
 from common.prediction.model import bands, fit, slowest_of
 from tests.common.prediction.made_up import (
     ALPHA,

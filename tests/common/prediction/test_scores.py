@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from common.prediction.forecast import predictions
-from common.prediction.messages import Wire
+from common.prediction.message_costs import Wire
 from common.prediction.scores import baselines_of, score
 from tests.common.prediction.made_up import PER_ROW, SIZE, make_measured, scenario
 

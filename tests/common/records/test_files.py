@@ -17,9 +17,9 @@ from common.contract.task import Task
 from common.declarations.products import Products
 from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.records import ceiling, collectives, matrix_products
+from common.records import ceiling, collective_times, matrix_products
 from common.records.ceiling import Ceiling, ClockedProduct
-from common.records.collectives import CollectivesRecord, Replayed
+from common.records.collective_times import CollectivesRecord, Replayed
 from common.records.files import (
     EARLIER_VERSION,
     GONE,
@@ -67,7 +67,7 @@ KINDS = {
         **{"library": "threads", "title": "threads", "sweep": Sweep(sizes=("8", "4K"), messages=Path("messages"))},
         replayed=Replayed(strategy="numpy_threads", launch="one", source="a graph", under_way_seconds=[0.5]),
         cells=[
-            collectives.Cell(
+            collective_times.Cell(
                 **{"collective": "step", "size_bytes": 8, "status": "ok", "sent_bytes": 100.5, "counted_calls": 3},
                 **{"entered_seconds": [[0.0], [-1e-3]], "left_seconds": [[0.5], [0.75]]},
                 messages=[Message(collective="broadcast", size_bytes=8)],

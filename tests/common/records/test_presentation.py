@@ -10,7 +10,7 @@ from common.declarations.library import Algorithm, Library
 from common.declarations.products import MatrixProgram, Products
 from common.declarations.strategy import PROCESS, Traffic
 from common.declarations.sweep import Sweep
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.header import PRESENTATION, Host
 from common.records.matrix_products import MatrixRecord

@@ -199,7 +199,7 @@ def test_a_launch_that_was_interrupted_before_its_seconds_were_noted_is_not_made
 
 def test_a_quick_comparison_ends_in_its_time_and_says_what_it_left_out(compared, monkeypatch, capsys):
     clock = iter(range(0, 10_000, 25))
-    monkeypatch.setattr(compare.ceilings, "planned", lambda scope: ["a probe that isn't made"])
+    monkeypatch.setattr(compare.probes, "planned", lambda scope: ["a probe that isn't made"])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     folder = compared("--minutes", "1", repetitions=None)
     plan, seconds = pandas.read_csv(folder / "plan.csv"), pandas.read_csv(folder / "durations.csv")

@@ -19,7 +19,7 @@ from common.measurement import machine
 from common.observations.display import read
 from common.observations.table import whole
 from common.records import manifest
-from common.records.collectives import CollectivesRecord
+from common.records.collective_times import CollectivesRecord
 from common.records.files import read_records, write_record
 from common.records.matrix_products import MatrixRecord
 from common.sessions import chosen_hosts, experiment

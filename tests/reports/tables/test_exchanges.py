@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from common.records.collectives import Cell, CollectivesRecord
+from common.records.collective_times import Cell, CollectivesRecord
 from common.records.trace import STEP
 from common.records.training import Record
 from reports.tables.material import Material

@@ -1,4 +1,4 @@
-"""common/contract/collectives.py: sums without rounding, and wrong results that never look like the right one."""
+"""common/contract/collective_meanings.py: sums without rounding, and wrong results that never look right."""
 
 from dataclasses import dataclass
 from itertools import combinations
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.contract.collectives import MEANINGS, Collective, Messages, elements_of_rank
+from common.contract.collective_meanings import MEANINGS, Collective, Messages, elements_of_rank
 from common.declarations.sweep import Type
 
 TYPES = get_args(Type)

@@ -1,8 +1,8 @@
-"""common/records/collectives.py: the lines that a launch leaves while it runs, up to the one that was torn."""
+"""common/records/collective_times.py: the lines that a launch leaves while it runs, up to the one that was torn."""
 
 import pytest
 
-from common.records.collectives import Cell, append_line, cells_path, read_lines
+from common.records.collective_times import Cell, append_line, cells_path, read_lines
 from common.records.files import to_json
 from common.records.trace import Message
 

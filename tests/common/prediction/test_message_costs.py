@@ -1,9 +1,9 @@
-"""common/prediction/messages.py: the longest chain of a collective's messages, by its formula."""
+"""common/prediction/message_costs.py: the longest chain of a collective's messages, by its formula."""
 
 import pytest
 
 from common.contract.algorithms.all_reduce import ALGORITHMS
-from common.prediction.messages import Costs, CriticalPath, Wire, critical_path
+from common.prediction.message_costs import Costs, CriticalPath, Wire, critical_path
 
 ring = ALGORITHMS["ring"]
 COSTS = Costs(alpha_seconds=1e-4, gamma_seconds_per_byte=1e-9)

@@ -22,7 +22,7 @@ class Cell(Part, frozen=True, kw_only=True):
     """One collective at one size: what its timed calls took. A cell that isn't ok has no calls."""
 
     collective: str
-    """What was measured, by its name in `common.contract.collectives`."""
+    """What was measured, by its name in `common.contract.collective_meanings`."""
     size_bytes: Count
     """As nccl-tests counts it; 0 for a barrier."""
     status: Literal["ok", "unsupported", "failed"]

@@ -1,4 +1,4 @@
-"""common/sessions/ceilings.py: which probes a comparison makes, how they are started, and that none of them ends it."""
+"""common/sessions/probes.py: which probes a comparison makes, how they are started, and that none of them ends it."""
 
 import dataclasses
 import io
@@ -20,7 +20,7 @@ from common.paths import ROOT
 from common.records import manifest
 from common.records.ceiling import FOLDER, Ceiling, read_ceilings
 from common.records.files import write_record
-from common.sessions import ceilings, compare
+from common.sessions import compare, probes
 from common.sessions.comparison_schedule import ComparisonSchedule
 from common.sessions.comparison_scope import Scope
 from common.sessions.session import Schedule, Session, Stage
@@ -54,8 +54,8 @@ def probed(declare, catalogue_of, monkeypatch):
 
 
 def names(scope):
-    assert {str(Path(probe.name).parent) for probe in ceilings.planned(scope)} <= {FOLDER}
-    return [Path(probe.name).name for probe in ceilings.planned(scope)]
+    assert {str(Path(probe.name).parent) for probe in probes.planned(scope)} <= {FOLDER}
+    return [Path(probe.name).name for probe in probes.planned(scope)]
 
 
 # Which there are
@@ -94,12 +94,12 @@ def test_a_world_that_is_oversubscribed_is_not_probed(probed):
 
 def test_a_family_without_a_probe_has_none(declare, catalogue_of):
     catalogue_of(declare(quick=True))
-    assert ceilings.planned(Scope()) == []
+    assert probes.planned(Scope()) == []
 
 
 def test_a_probe_trains_nobody_longer_than_its_deadline(probed):
     probed()
-    assert {probe.task.deadline_seconds for probe in ceilings.planned(Scope())} == {60.0}
+    assert {probe.task.deadline_seconds for probe in probes.planned(Scope())} == {60.0}
 
 
 @pytest.mark.parametrize("family", PROBED, ids=lambda family: family.environment)
@@ -136,10 +136,10 @@ def made(probed, started, monkeypatch, tmp_path):
             return status
 
         monkeypatch.setattr(executor, "start", start)
-        console, probes = Console(file=io.StringIO(), width=200), ceilings.planned(Scope())
+        console, planned = Console(file=io.StringIO(), width=200), probes.planned(Scope())
         session = Session(console, tmp_path, order_seed=0)
         session.run(
-            Schedule([Stage("ceilings", "the ceilings", probes)]),
+            Schedule([Stage("ceilings", "the ceilings", planned)]),
             executor.run_planned,
             compare._read,
             compare._in_words,
@@ -214,8 +214,8 @@ def test_a_probe_that_is_started_like_no_strategy_is_refused(probed, refusal):
 @pytest.mark.parametrize("scope", [Scope(), Scope(repetitions=2), Scope(repetitions=1)])
 def test_they_come_once_after_the_first_round_and_before_anything_else_is_decided(probed, scope):
     probed()
-    probes, prepared = ceilings.planned(Scope()), []
-    schedule = ComparisonSchedule(scope, random.Random(0), probes, lambda launches: prepared.append(len(launches)))
+    planned, prepared = probes.planned(Scope()), []
+    schedule = ComparisonSchedule(scope, random.Random(0), planned, lambda launches: prepared.append(len(launches)))
     happened = []
     while stage := schedule.next_stage():
         happened.append(stage.title)
@@ -233,7 +233,7 @@ def test_they_come_once_after_the_first_round_and_before_anything_else_is_decide
 )
 def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, limit, has_time):
     probed()
-    schedule = ComparisonSchedule(Scope(workers=(1,), **limit), random.Random(0), 2 * ceilings.planned(Scope())[:1])
+    schedule = ComparisonSchedule(Scope(workers=(1,), **limit), random.Random(0), 2 * probes.planned(Scope())[:1])
     while (stage := schedule.next_stage()) and schedule.durations.spent() < 40:
         for each in stage.launches:
             schedule.note(each, 20.0, Ended("ok"))

@@ -1,4 +1,4 @@
-"""common/contract/collectives.py: each meaning against one that is told element by element, in plain Python."""
+"""common/contract/collective_meanings.py: each meaning against one that is told element by element, in plain Python."""
 
 from fractions import Fraction
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.contract.collectives import MEANINGS, Collective, elements_of_rank
+from common.contract.collective_meanings import MEANINGS, Collective, elements_of_rank
 
 RANKS = st.integers(2, 6)
 ITEM_BYTES = st.sampled_from([1, 2, 4, 8])

@@ -7,7 +7,7 @@ import pytest
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.contract.algorithms.exchange import steps
 from reports.charts import style
-from reports.charts.messages import messages
+from reports.charts.message_diagram import messages
 from tests.reports.charts.read_marks import read
 
 
