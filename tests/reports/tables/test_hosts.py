@@ -92,3 +92,10 @@ def test_records_that_tell_no_clock_or_one_host_alone_have_no_row():
         changed(record, windows=coordinated),
     ]
     assert table(*others, over_hosts(workers=1, hosts=1), make_record("amber_ring", 2)) == []
+
+
+def test_a_launch_tells_the_round_trip_of_its_link():
+    link = {"bytes_per_second": 1.2e6, "round_trip_seconds": 0.002}
+    launches = summaries.launches(named(over_hosts(link=link), make_record("amber_ring", 2)))
+    assert launches["link_bytes_per_second"].fillna(0.0).tolist() == [1.2e6, 0.0]
+    assert launches["round_trip_seconds"].fillna(0.0).tolist() == [0.002, 0.0]
