@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -105,6 +105,20 @@ def words_of(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.NoSuchProcess:
         return []
+
+
+def end_all(processes: Mapping[Any, subprocess.Popen], seconds: float) -> tuple[dict, dict]:
+    """(statuses, outputs) by process, once all have ended; any that hasn't in time is killed, and the test fails."""
+    deadline = time.monotonic() + seconds
+    try:
+        outputs = {
+            place: process.communicate(timeout=deadline - time.monotonic())[0] for place, process in processes.items()
+        }
+    finally:
+        for process in processes.values():
+            if process.poll() is None:
+                process.kill()
+    return {place: process.returncode for place, process in processes.items()}, outputs
 
 
 def is_running(process: psutil.Process | int) -> bool:

@@ -103,6 +103,25 @@ def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, com
 
 
 @pytest.mark.grid
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        {"momentum": 0.9, "final_learning_rate": 0.1},
+        {"weight_decay": 0.01},
+        {"weight_decay": 0.01, "final_learning_rate": 0.05, "decay_steps": 50},
+    ],
+    ids=["momentum", "weight_decay", "weight_decay-schedule"],
+)
+@pytest.mark.parametrize("strategy", [name for name in WORLDS if len(optimizers(find(name), WORLDS[name])) > 1])
+def test_what_an_optimizer_of_a_librarys_does_alike_follows_the_oracle(
+    strategy, optimizer, workers, launch, comparison_of, tmp_path
+):
+    launched = launch(strategy, contract_task("digits", workers, tmp_path, activation="tanh", **optimizer))
+    assert_follows(launched, comparison_of(launched))
+
+
+@pytest.mark.grid
 @pytest.mark.parametrize(
     "strategy",
     [

@@ -1,43 +1,28 @@
 """horovod_impl/strategies.py: what Horovod's strategies can't have, how they are started, and what they send."""
 
 import dataclasses
-import os
 import random
 from pathlib import Path
 
 import pytest
 
 from common.contract.task import PRESETS, Task
-from common.declarations.strategy import Launch, LaunchHost, label
+from common.declarations.strategy import Launch, LaunchHost
 from common.errors import UserError
 from common.measurement.record import declared
 from common.sessions.comparison_scope import Scope, whole_round
 from horovod_impl.strategies import ELASTIC, HOROVOD, KERAS, TENSORFLOW, TORCH
 
 ALL = pytest.mark.parametrize("strategy", [TORCH, TENSORFLOW, KERAS], ids=lambda strategy: strategy.name)
-INFINITE = float("inf")
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"compression": "bf16"}, "--compression bf16: choose one of none, fp16."),
-        # Horovod takes NCCL by itself, where its build has it.
-        ({"backend": "nccl"}, "--backend nccl: choose one of auto, gloo, mpi."),
-        ({"fusion_megabytes": -1.0}, "--fusion-megabytes -1.0: give 0 or more."),
-        ({"cycle_milliseconds": INFINITE}, "--cycle-milliseconds inf: give 0 or more."),
-    ],
-)
-@ALL
-def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(strategy, values, said):
-    with pytest.raises(UserError) as caught:
-        strategy.options(**values)
-    assert str(caught.value) == said
-
-
-def test_elastic_is_over_gloo():
+def test_elastic_is_over_gloo_and_horovod_waits_no_longer_than_the_launch_lasts():
     with pytest.raises(UserError, match="Horovod is elastic over Gloo alone; leave one out"):
         TORCH.options(commit_steps=10, backend="mpi")
+    settings = HOROVOD.settings(42, 1, "lo")
+    assert (settings["HOROVOD_GLOO_TIMEOUT_SECONDS"], settings["HOROVOD_START_TIMEOUT"]) == ("42", "42")
+    assert (settings["GLOO_SOCKET_IFNAME"], settings["TF_CPP_MIN_LOG_LEVEL"]) == ("lo", "2")
+    assert {"horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"} <= {*HOROVOD.packages}
 
 
 @ALL
@@ -66,22 +51,6 @@ def test_what_keras_computes_differently_is_refused_with_the_strategy_to_use_ins
         KERAS.check(task, KERAS.options(), 2, 0)
     for strategy in (TENSORFLOW, TORCH):
         strategy.check(task, strategy.options(), 2, 0)
-
-
-# Labels
-
-
-@ALL
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"compression": "fp16"}, "fp16 compression, other maths"),
-        ({"backend": "mpi", "adasum": True}, "mpi backend, adasum, other maths"),
-        ({"fusion_megabytes": 0.0, "cycle_milliseconds": 0.5}, "0.0 fusion megabytes, 0.5 cycle milliseconds"),
-    ],
-)
-def test_options_that_differ_stand_in_the_label_and_other_maths_last(strategy, values, words):
-    assert label(strategy.options(**values)) == words
 
 
 # Launches
@@ -117,16 +86,6 @@ def test_what_is_elastic_has_one_machine_as_two_hosts_since_horovodrun_gives_up_
     assert command[4:-4] == [*ELASTIC, "--network-interfaces", "lo", "-H", hosts]
 
 
-@ALL
-def test_over_mpi_the_workers_are_started_by_mpirun(strategy, tmp_path, monkeypatch):
-    (tmp_path / "mpirun").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    command = command_of(strategy, backend="mpi")
-    assert Path(command[0]).name == "mpirun"
-    assert command[-6:] == ["-np", "4", "/environment/bin/python", strategy.script, "--batch", "32"]
-
-
 PLACES = (
     LaunchHost("host1", "10.0.0.1", "10.0.0.0/24", "eth0", workers=2),
     LaunchHost("host2", "10.0.0.2", "10.0.0.0/24", "eth0", workers=2),
@@ -136,35 +95,12 @@ PLACES = (
 @pytest.mark.parametrize(
     ("interface", "network"), [("eth0", ["--network-interfaces", "eth0"]), ("ens3", [])], ids=["same", "other"]
 )
-def test_over_hosts_the_first_ones_horovodrun_starts_all(interface, network):
+def test_over_hosts_what_is_elastic_keeps_to_the_interface_that_all_have(interface, network):
     places = (PLACES[0], dataclasses.replace(PLACES[1], interface=interface))
-    launch = Launch(Path("/environment/bin/python"), [TORCH.script], 4, 29500, TORCH.options(), places)
-    assert TORCH.launcher.across_hosts(launch) == [
-        [
-            [
-                *("/environment/bin/horovodrun", "--gloo", "--disable-cache", "-np", "4", "-H", "host1:2,host2:2"),
-                *(*network, "/environment/bin/python", TORCH.script),
-            ]
-        ],
-        [],
-    ]
-    [[elastic], _] = TORCH.launcher.across_hosts(dataclasses.replace(launch, options=TORCH.options(commit_steps=50)))
+    options = TORCH.options(commit_steps=50)
+    launch = Launch(Path("/environment/bin/python"), [TORCH.script], 4, 29500, options, places)
+    [[elastic], _] = TORCH.launcher.across_hosts(launch)
     assert elastic[elastic.index("-H") + 2 :] == [*network, *ELASTIC, "/environment/bin/python", TORCH.script]
-
-
-def test_over_hosts_and_mpi_the_first_ones_mpirun_starts_all(tmp_path, monkeypatch):
-    (tmp_path / "mpirun").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    options = TORCH.options(backend="mpi")
-    launch = Launch(Path("/environment/bin/python"), [TORCH.script], 4, 29500, options, PLACES)
-    [command], nothing = TORCH.launcher.across_hosts(launch)
-    assert (command[0], nothing) == (str(tmp_path / "mpirun"), [])
-
-
-def test_horovod_waits_no_longer_than_the_launch_lasts():
-    settings = HOROVOD.settings(42, 1, "lo")
-    assert (settings["HOROVOD_GLOO_TIMEOUT_SECONDS"], settings["HOROVOD_START_TIMEOUT"]) == ("42", "42")
-    assert (settings["GLOO_SOCKET_IFNAME"], settings["TF_CPP_MIN_LOG_LEVEL"]) == ("lo", "2")
 
 
 # The comparison
@@ -192,10 +128,6 @@ def test_the_full_profile_has_both_controllers_at_horovods_own_and_the_best_sett
 )
 def test_four_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_says(strategy, values, sent):
     assert strategy.traffic(1000, 4, strategy.options(**values)).bytes_per_step == sent
-
-
-def test_records_note_the_versions_of_horovod_and_of_all_that_it_works_with():
-    assert {"horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"} <= {*HOROVOD.packages}
 
 
 @pytest.mark.parametrize(

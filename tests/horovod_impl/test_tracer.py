@@ -1,18 +1,15 @@
 """The messages of Horovod's strategies: the all-reduces that its timeline has in the traced steps."""
 
-import sys
 from types import SimpleNamespace
 
 import pytest
 
-from common.declarations.catalogue import find
 from common.errors import UserError
-from common.launching.launch import python_for
-from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
+from common.records.trace import FIRST_STEP, STEPS
 from horovod_impl.strategies import TORCH, HorovodTorchOptions
 from horovod_impl.timeline import Exchange
 from horovod_impl.tracer import check, trace_of
-from tests.conftest import run_command
+from tests import laboratory
 
 # On pathway: four layers without biases, in float32.
 GRADIENT_BYTES = 4 * (1024 * 256 + 256 * 256 + 256 * 256 + 256 * 32)
@@ -33,30 +30,21 @@ def run_of(backend="gloo", size=2, **options):
     return SimpleNamespace(options=HorovodTorchOptions(**options), world=SimpleNamespace(backend=backend, size=size))
 
 
-def test_the_messages_are_those_that_most_of_the_traced_steps_have():
+def test_the_messages_are_those_that_most_of_the_traced_steps_have_as_the_options_ask():
     of_steps = [step(FIRST_STEP, 8, 32), step(FIRST_STEP + 1, 40), step(FIRST_STEP + 2, 40)]
     trace = traced(*of_steps)
     assert [(message.collective, message.size_bytes) for message in trace.messages] == [("all_reduce", 40)]
     assert "2 of 3 steps" in trace.source
+    check(run_of(**TORCH.family.traced_with))
 
 
-def test_messages_have_the_order_of_the_timeline():
-    assert [message.size_bytes for message in traced(step(FIRST_STEP, 32, 8)).messages] == [32, 8]
-
-
-def test_steps_before_and_after_the_traced_ones_do_not_count():
+def test_only_the_messages_of_the_traced_steps_count_with_their_time_under_way():
     before = [step(number, 1) for number in range(1, FIRST_STEP)]
     after = [step(FIRST_STEP + STEPS + number, 2) for number in range(20)]
     trace = traced(*before, *(step(FIRST_STEP + number, 40) for number in range(STEPS)), *after)
     assert [message.size_bytes for message in trace.messages] == [40]
     assert len(trace.under_way_seconds) == STEPS
-
-
-def test_the_time_under_way_is_that_of_all_messages_of_a_step():
     assert traced(step(FIRST_STEP, 8, 32, seconds=0.002)).under_way_seconds == pytest.approx([0.004])
-
-
-def test_a_timeline_that_ends_too_early_is_refused():
     with pytest.raises(UserError, match="train more steps"):
         traced(step(1, 40))
 
@@ -76,30 +64,10 @@ def test_a_run_without_messages_to_replay_is_refused(run, remedy):
         check(run)
 
 
-def test_a_run_that_the_declared_options_describe_can_be_traced():
-    check(run_of(**TORCH.family.traced_with))
-
-
 def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path):
-    python_for(find("horovod_torch"))
-    record = tmp_path / "run.json"
-    task = ["--workers", "2", "--preset", "pathway", "--steps", "25", "--warmup-steps", "5", "--window-steps", "10"]
-    command = [
-        sys.executable,
-        "-m",
-        "common.launching.launch",
-        "--runner",
-        "horovod_impl.tracer",
-        "horovod_torch",
-        *task,
-        "--trace",
-        "--record",
-        str(record),
-    ]
-    status, output = run_command(command)
-    assert status == 0, output
-    trace = read_trace(trace_path(record))
+    task = ["--steps", "25", "--warmup-steps", "5", "--window-steps", "10", "--trace"]
+    trace = laboratory.trace_of("horovod_torch", tmp_path, *task)
+    assert trace.library == "horovod_gloo"
     assert sum(message.size_bytes for message in trace.messages) == GRADIENT_BYTES
-    assert (trace.strategy, trace.workers, trace.library) == ("horovod_torch", 2, "horovod_gloo")
     assert len(trace.under_way_seconds) == STEPS
     assert all(0 < seconds < 1 for seconds in trace.under_way_seconds)

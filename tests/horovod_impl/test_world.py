@@ -1,6 +1,7 @@
 """Horovod's settings, and which controller carries: what the options set, what is refused, what the record says."""
 
 import os
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -114,25 +115,10 @@ def test_a_setting_that_no_record_would_show_is_refused_with_the_option_that_sho
         world.prepare(Task(), HorovodOptions())
 
 
-def test_the_record_says_which_controller_was_chosen_where_the_options_do_not(monkeypatch):
-    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
-    gathered = {"allgather_object": lambda value, name: [value]}
-    assert world.settle(HorovodOptions(), hvd(mpi=True, **gathered)).backend == "mpi"
-    assert world.settle(HorovodOptions(), hvd()).backend == "auto"
-
-
 @pytest.mark.parametrize(("asked", "mpi", "flag"), [("mpi", False, "--mpi"), ("gloo", True, "--gloo")])
 def test_another_controller_than_asked_for_is_refused(asked, mpi, flag):
     with pytest.raises(UserError, match=f"horovodrun {flag}"):
         world.settle(HorovodOptions(backend=asked), hvd(mpi=mpi))
-
-
-def test_mpirun_with_a_build_without_mpi_is_refused_since_each_worker_would_be_alone(environment):
-    environment["OMPI_COMM_WORLD_SIZE"] = "2"
-    with pytest.raises(UserError, match="this build of Horovod has no MPI"):
-        world.settle(HorovodOptions(), hvd())
-    environment["HOROVOD_RANK"] = "0"  # horovodrun --gloo, started inside a job of mpirun's.
-    assert world.settle(HorovodOptions(), hvd()).backend == "auto"
 
 
 def test_srun_is_refused_since_each_process_would_be_alone(monkeypatch):
@@ -141,9 +127,16 @@ def test_srun_is_refused_since_each_process_would_be_alone(monkeypatch):
         world.settle(HorovodOptions(), hvd(size=lambda: 1))
 
 
-def test_hierarchical_all_reduce_is_refused_where_horovod_would_ignore_it():
+def test_what_would_leave_each_worker_alone_or_be_ignored_is_refused(environment):
+    environment["OMPI_COMM_WORLD_SIZE"] = "2"
+    with pytest.raises(UserError, match="this build of Horovod has no MPI"):
+        world.settle(HorovodOptions(), hvd())
+    environment["HOROVOD_RANK"] = "0"  # horovodrun --gloo, started inside a job of mpirun's.
+    assert world.settle(HorovodOptions(), hvd()).backend == "auto"
     with pytest.raises(UserError, match="has no NCCL"):
         world.settle(HorovodOptions(hierarchical_all_reduce=True), hvd())
+    with pytest.raises(UserError, match="--workers 2, but the launcher started 6"):
+        world.join(hvd(size=lambda: 6), Task(workers=2), HorovodOptions())
 
 
 @pytest.mark.parametrize(
@@ -164,7 +157,7 @@ def test_what_carries_the_tensors_is_told_from_the_controller(module, device, op
     assert world.carrier_of(module, device) == carrier
 
 
-def test_a_process_joins_the_world_that_the_launcher_started(monkeypatch):
+def test_a_process_joins_the_world_and_the_record_says_by_which_controller(monkeypatch):
     module = hvd(rank=lambda: 5, size=lambda: 6, local_rank=lambda: 1, local_size=lambda: 2)
     module.allgather_object = lambda value, name: [value, name]
     monkeypatch.setattr(world.machine, "pin", lambda task, rank, size: (task.threads, rank, size))
@@ -174,16 +167,34 @@ def test_a_process_joins_the_world_that_the_launcher_started(monkeypatch):
     assert (joined.backend, joined.device, joined.synchronize()) == ("gloo", "a GPU", "synchronized")
     # Without a name Horovod would wait for ever where the values' types differ.
     assert joined.all_gather("value") == ["value", "run"]
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
+    gathered = {"allgather_object": lambda value, name: [value]}
+    assert world.settle(HorovodOptions(), hvd(mpi=True, **gathered)).backend == "mpi"
+    assert world.settle(HorovodOptions(), hvd()).backend == "auto"
 
 
-def test_another_number_of_workers_than_asked_for_is_refused():
-    with pytest.raises(UserError, match="--workers 2, but the launcher started 6"):
-        world.join(hvd(size=lambda: 6), Task(workers=2), HorovodOptions())
+RESET = "Read error [127.0.0.1]:4242: Connection reset by peer"
+# As TensorFlow 2.21.0 says it, with fewer lines.
+OF_A_GRAPH = (
+    "Graph execution error:\n\nDetected at node X/HorovodAllreduce_gradient defined at (most recent call last):\n"
+    '  File "train_tensorflow.py", line 106, in <module>\n\nHorovod has been shut down.\n'
+    "\t [[{{node X/HorovodAllreduce_gradient}}]] [Op:__inference_train_step_194]"
+)
 
 
-def test_a_lost_worker_is_said_in_one_line():
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("\n connection reset \nat gloo/transport/tcp/pair.cc:1\n", "connection reset"),
+        (f"Horovod's background thread ended: [/cache folder/gloo/pair.cc:589] {RESET}", RESET),
+        (f"Horovod's background thread ended: [enforce fail at /gloo/pair.cc:589] rv == 0. {RESET}", RESET),
+        (OF_A_GRAPH, "Horovod has been shut down."),
+        ("{{function_node __wrapped__HorovodAllgather}} Horovod has been shut down.", "Horovod has been shut down."),
+    ],
+)
+def test_of_a_lost_worker_the_reason_is_told_in_one_line_and_not_where_it_was_noticed(said, reason):
     with (
-        pytest.raises(LaunchFailedError, match=r"Horovod lost a worker \(connection reset\)"),
+        pytest.raises(LaunchFailedError, match=rf"^Horovod lost a worker \({re.escape(reason)}\)"),
         world.one_line_when_it_breaks(OSError),
     ):
-        raise OSError("\n connection reset \nat gloo/transport/tcp/pair.cc:1\n")
+        raise OSError(said)

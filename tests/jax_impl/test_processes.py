@@ -4,7 +4,6 @@ import dataclasses
 import os
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
@@ -16,53 +15,29 @@ from common.launching.launch import python_for
 from common.launching.processes import free_ports
 from common.paths import ROOT
 from tests.contract.worlds import contract_task
-from tests.launching import assert_record_follows, is_running, wait_for_steps
+from tests.launching import assert_record_follows, end_all, is_running, wait_for_steps
 
 DATA_PARALLEL = "jax_data_parallel"
 
 
 def start(task, ranks):
     """The processes of these ranks, of two, as a scheduler would start them."""
-    coordinator = f"127.0.0.1:{free_ports(1)[0]}"
-    command = [
-        str(python_for(find(DATA_PARALLEL))),
-        find(DATA_PARALLEL).script,
-        *to_arguments(task, find(DATA_PARALLEL).options()),
-    ]
-    return [
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=os.environ
-            | {
-                "GLOO_SOCKET_IFNAME": "lo",
-                "JAX_COORDINATOR_ADDRESS": coordinator,
-                "LOCKSTEP_JAX_PROCESS": f"{rank},2,{rank},2",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
+    world = {"GLOO_SOCKET_IFNAME": "lo", "JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_ports(1)[0]}"}
+    script = [str(python_for(find(DATA_PARALLEL))), find(DATA_PARALLEL).script]
+    command = [*script, *to_arguments(task, find(DATA_PARALLEL).options())]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
+    return {
+        rank: subprocess.Popen(
+            command, cwd=ROOT, env=os.environ | world | {"LOCKSTEP_JAX_PROCESS": f"{rank},2,{rank},2"}, **output
         )
         for rank in ranks
-    ]
-
-
-def end_all(processes, seconds):
-    """The statuses and the outputs, once all have ended; any that hasn't in time is killed, and the test fails."""
-    deadline = time.monotonic() + seconds
-    try:
-        outputs = [process.communicate(timeout=deadline - time.monotonic())[0] for process in processes]
-    finally:
-        for process in processes:
-            if process.poll() is None:
-                process.kill()
-    return [process.returncode for process in processes], outputs
+    }
 
 
 def test_processes_that_somebody_else_starts_follow_the_oracle(tmp_path):
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), record=tmp_path / "run.json")
     statuses, outputs = end_all(start(task, (0, 1)), 120)
-    assert statuses == [0, 0], outputs
+    assert set(statuses.values()) == {0}, outputs
     record = assert_record_follows(tmp_path)
     assert (record.world_size, record.backend) == (2, "gloo")
 
@@ -70,17 +45,17 @@ def test_processes_that_somebody_else_starts_follow_the_oracle(tmp_path):
 @pytest.mark.parametrize("missing", [1, pytest.param(0, marks=pytest.mark.grid)])
 def test_a_worker_that_never_starts_ends_the_other_by_its_deadline(missing, tmp_path):
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), deadline_seconds=12.0)
-    statuses, [output] = end_all(start(task, (1 - missing,)), 40)
-    assert statuses != [0], output
-    [line] = [line for line in output.splitlines() if line.startswith("lockstep: failed: ")]
+    statuses, outputs = end_all(start(task, (1 - missing,)), 40)
+    assert 0 not in statuses.values(), outputs
+    [line] = [line for line in outputs[1 - missing].splitlines() if line.startswith("lockstep: failed: ")]
     assert f"rank {missing} didn't start within the deadline of 12 s" in line
 
 
 def test_a_worker_that_dies_takes_the_other_with_it_that_someone_else_started(tmp_path):
     task = contract_task("digits", 2, tmp_path, steps=1_000_000)
-    first, second = processes = start(task, (0, 1))
-    assert any(line.startswith("step ") for line in first.stdout)
-    second.kill()
+    processes = start(task, (0, 1))
+    assert any(line.startswith("step ") for line in processes[0].stdout)
+    processes[1].kill()
     statuses, outputs = end_all(processes, 30)
     assert statuses[0] == 1
     assert "lockstep: failed: rank 0 lost another worker (" in outputs[0]

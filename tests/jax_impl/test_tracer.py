@@ -1,17 +1,13 @@
 """The messages of JAX's strategies: the collectives in the compiled program of the step."""
 
-import sys
 from types import SimpleNamespace
 
 import pytest
 
-from common.declarations.catalogue import find
 from common.errors import UserError
-from common.launching.launch import python_for
-from common.records.trace import read_trace, trace_path
 from jax_impl.strategies import DATA_PARALLEL
 from jax_impl.tracer import messages_of, trace_of
-from tests.conftest import run_command
+from tests import laboratory
 
 # On pathway: four layers without biases, in float32.
 LAYER_BYTES = [4 * 1024 * 256, 4 * 256 * 256, 4 * 256 * 256, 4 * 256 * 32]
@@ -59,14 +55,8 @@ def test_what_could_not_be_replayed_is_refused(program, backend, reason):
     ],
 )
 def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, collectives):
-    python_for(find(strategy))
-    record = tmp_path / "run.json"
-    task = ["--workers", "2", "--preset", "pathway", "--steps", "4", "--warmup-steps", "2", "--window-steps", "2"]
-    command = [sys.executable, "-m", "common.launching.launch", "--runner", "jax_impl.tracer", strategy, *task]
-    status, output = run_command([*command, "--record", str(record)])
-    assert status == 0, output
-    trace = read_trace(trace_path(record))
-    assert (trace.strategy, trace.workers, trace.library, trace.data_type) == (strategy, 2, library, "float32")
+    trace = laboratory.trace_of(strategy, tmp_path, "--steps", "4", "--warmup-steps", "2", "--window-steps", "2")
+    assert trace.library == library
     assert [message.collective for message in trace.messages] == collectives
     for collective in {*collectives}:
         sizes = [message.size_bytes for message in trace.messages if message.collective == collective]

@@ -60,21 +60,20 @@ def test_ranks_that_mpirun_bound_to_a_core_each_are_not_said_to_be_oversubscribe
     assert len(record.pinned_cores) == 1
 
 
-def test_a_world_that_disagrees_with_workers_is_refused(tmp_path):
-    status, output = mpirun("--workers", "4", "--record", str(tmp_path / "run.json"))
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["--workers", "4"],
+            "--workers 4, but mpirun started 2: give both the same number, or leave --workers out.",
+        ),
+        (["--backend", "gloo"], "--backend gloo, but mpirun started this: leave it out, or use torchrun."),
+    ],
+)
+def test_a_world_that_disagrees_with_the_options_is_refused(options, said, tmp_path):
+    status, output = mpirun(*options, "--record", str(tmp_path / "run.json"))
     assert status == 2
-    assert set(own_lines(output)) == {
-        "lockstep: --workers 4, but mpirun started 2: give both the same number, or leave --workers out."
-    }
-    assert not (tmp_path / "run.json").exists()
-
-
-def test_another_backend_than_the_one_that_mpirun_means_is_refused(tmp_path):
-    status, output = mpirun("--backend", "gloo", "--record", str(tmp_path / "run.json"))
-    assert status == 2
-    assert set(own_lines(output)) == {
-        "lockstep: --backend gloo, but mpirun started this: leave it out, or use torchrun."
-    }
+    assert set(own_lines(output)) == {f"lockstep: {said}"}
     assert not (tmp_path / "run.json").exists()
 
 

@@ -5,22 +5,14 @@ import pytest
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.contract.algorithms.exchange import steps
 from common.declarations import catalogue
-from common.launching.launch import python_for
-from common.launching.processes import free_ports
-from common.paths import ROOT
 from pytorch_impl.libraries import BY_HAND, LIBRARY
-from tests.conftest import run_command
-from tests.pytorch_impl.every_algorithm import ELEMENTS
+from tests.laboratory import assert_as_declared, measured
 
 
-def test_every_rank_gets_numpys_sum_also_where_messages_are_empty():
-    torchrun = python_for(BY_HAND[0]).parent / "torchrun"
-    script = ROOT / "tests" / "pytorch_impl" / "every_algorithm.py"
-    port = str(free_ports(1)[0])
-    status, output = run_command([str(torchrun), "--nproc-per-node", "3", "--master-port", port, str(script)])
-    assert status == 0, output
-    lines = [line for line in output.splitlines() if " of " in line]
-    assert lines == [f"{name} of {elements}: {[True] * 3}" for name in ALGORITHMS for elements in ELEMENTS], output
+@pytest.mark.parametrize("library", BY_HAND, ids=lambda library: library.name)
+def test_every_one_of_three_ranks_gets_numpys_sum_also_where_messages_are_empty(library, tmp_path):
+    cells = measured(library, tmp_path, ("4", "8", "400012"), 3)[1]
+    assert_as_declared(cells, library, (4, 8, 400_012), clocks=3)
 
 
 def test_each_algorithm_is_a_library_of_its_name_that_a_session_measures_only_where_it_is_named():

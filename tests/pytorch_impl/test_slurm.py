@@ -45,7 +45,7 @@ def test_ranks_that_srun_starts_follow_the_oracle(tmp_path):
     assert_record_follows(tmp_path)
 
 
-def test_a_port_that_another_program_has_is_one_line(tmp_path):
+def test_a_taken_port_and_a_batch_script_are_refused_in_one_line(tmp_path):
     job = os.getpid() % PORTS
     with socket.create_server(("", FIRST_PORT + 100 * job % PORTS)):
         process = start(0, contract_task("digits", 2, tmp_path), job)
@@ -53,9 +53,6 @@ def test_a_port_that_another_program_has_is_one_line(tmp_path):
     assert process.returncode == 2, output
     assert "where the ranks meet, is taken: end the program that listens there" in output
     assert "Traceback" not in output
-
-
-def test_a_script_in_a_batch_script_is_no_task_and_says_how_it_is_started(tmp_path):
     process = start(0, contract_task("digits", 2, tmp_path), job=1, started_by=list)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2, output

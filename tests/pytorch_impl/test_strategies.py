@@ -1,14 +1,11 @@
 """pytorch_impl/strategies.py: what PyTorch's strategies can't have, how they are started, and what they send."""
 
 import dataclasses
-import os
 from pathlib import Path
 
 import pytest
 
 from common.contract.task import Task
-from common.contract.work import Work
-from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Launch, LaunchHost, label, other_maths
 from common.errors import UserError
@@ -31,24 +28,6 @@ from pytorch_impl.strategies import (
 
 STARTED_BY_TORCHRUN = [strategy for strategy in strategies().values() if strategy.launcher is TORCHRUN]
 IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP)
-NOT_A_NUMBER = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("strategy", "values", "said"),
-    [
-        (DDP, {"backend": "smoke"}, "--backend smoke: choose one of auto, gloo, nccl."),
-        (DDP, {"gradient_hook": "int8"}, "--gradient-hook int8: choose one of none, fp16, bf16, powersgd."),
-        (DDP, {"bucket_megabytes": 0.0}, "--bucket-megabytes 0.0: give a number above 0."),
-        (HOOK_DDP, {"bucket_megabytes": NOT_A_NUMBER}, "--bucket-megabytes nan: give a number above 0."),
-        (SINGLE, {"loader_workers": -1}, "--loader-workers -1: give 0 or more."),
-        (MODEL_PARALLEL, {"micro_batches": 0}, "--micro-batches 0: give 1 or more."),
-    ],
-)
-def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(strategy, values, said):
-    with pytest.raises(UserError) as caught:
-        strategy.options(**values)
-    assert str(caught.value) == said
 
 
 def test_only_synchronous_sgd_by_hand_reaches_mpi():
@@ -67,22 +46,19 @@ def test_nccl_joins_gpus_so_there_have_to_be_some(strategy):
     strategy.check(Task(), strategy.options(backend="gloo"), 2, 0)
 
 
-@pytest.mark.parametrize("strategy", [MODEL_PARALLEL, TENSOR_PARALLEL], ids=lambda strategy: strategy.name)
-def test_parts_of_one_model_cannot_be_told_not_to_exchange(strategy):
-    assert strategy.work is Work.PARTS_OF_ONE_MODEL
-    with pytest.raises(UserError, match=f"--no-exchange has no effect on {strategy.name}"):
-        parse_command_line(strategy, "help", ["--no-exchange"])
-
-
 # Layouts
 
 
-def test_a_pipeline_has_no_more_stages_than_layers():
+def test_pipeline_stages_and_split_sides_are_divided_by_the_workers():
     options = MODEL_PARALLEL.options()
     MODEL_PARALLEL.check(Task(), options, 3, 0)
     with pytest.raises(UserError, match="4 pipeline stages for 3 layers: use --workers 3 or fewer"):
         MODEL_PARALLEL.check(Task(), options, 4, 0)
     DDP.check(Task(), DDP.options(), 4, 0)
+    options = TENSOR_PARALLEL.options()
+    TENSOR_PARALLEL.check(Task(), options, 4, 0)
+    with pytest.raises(UserError, match="Layer 0 is split by its 64 inputs, which 3 workers don't divide"):
+        TENSOR_PARALLEL.check(Task(batch=63), options, 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +71,6 @@ def test_micro_batches_divide_the_global_batch(task, micro_batches, rows):
     MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=rows), 2, 0)
 
 
-def test_a_tensor_parallel_degree_divides_every_split_side():
-    options = TENSOR_PARALLEL.options()
-    TENSOR_PARALLEL.check(Task(), options, 4, 0)
-    with pytest.raises(UserError, match="Layer 0 is split by its 64 inputs, which 3 workers don't divide"):
-        TENSOR_PARALLEL.check(Task(batch=63), options, 3, 0)
-
-
 # Labels
 
 
@@ -111,11 +80,6 @@ def test_options_that_round_or_approximate_are_other_maths():
     assert label(DDP.options(gradient_hook="fp16")) == "fp16 gradient hook, other maths"
     for strategy in (SINGLE, DATA_PARALLEL, FSDP, *IN_REPLICAS):
         assert label(strategy.options(bf16_autocast=True)) == "bf16_autocast, other maths"
-
-
-def test_ways_to_feed_and_to_carry_are_the_same_maths():
-    assert label(DDP.options(bucket_views=False, loader_workers=2)) == "2 loader workers, no bucket_views"
-    assert label(SYNC_SGD.options(backend="mpi")) == "mpi backend"
 
 
 # Launches
@@ -165,23 +129,11 @@ def test_the_signals_by_which_torchrun_ends_the_others_are_no_reason():
     assert ended == Ended("failed", "It ended with status 1.")
 
 
-def test_over_mpi_the_workers_are_started_by_mpirun(tmp_path, monkeypatch):
-    (tmp_path / "mpirun").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    command = SYNC_SGD.launcher.command(launch_of(SYNC_SGD, backend="mpi"))
-    assert Path(command[0]).name == "mpirun"
-    assert command[-6:] == ["-np", "4", "/environment/bin/python", "pytorch_impl/sync_sgd.py", "--batch", "32"]
-
-
-def test_srun_starts_workers_over_nodes_and_over_mpi_alone():
+def test_what_torchrun_and_srun_cannot_start_over_mpi_is_refused():
     with pytest.raises(UserError, match="leave it out on a single one"):
         SYNC_SGD.launcher.command(launch_of(SYNC_SGD, backend="mpi", mpi_starter="srun"))
     with pytest.raises(UserError, match="--mpi-starter srun with --backend gloo: add --backend mpi"):
         SYNC_SGD.options(backend="gloo", mpi_starter="srun")
-
-
-def test_torchrun_starts_nothing_again_that_meets_over_mpi():
     with pytest.raises(UserError, match="leave one of them out"):
         SYNC_SGD.options(backend="mpi", max_restarts=1)
 
@@ -198,39 +150,13 @@ def test_a_torchrun_that_starts_workers_again_gives_each_start_a_store_of_its_ow
     ]
 
 
-def test_replicas_of_one_process_are_started_by_hand():
-    command = DATA_PARALLEL.launcher.command(launch_of(DATA_PARALLEL))
-    assert command == ["/environment/bin/python", "pytorch_impl/data_parallel.py", "--batch", "32"]
-
-
 PLACES = tuple(LaunchHost(f"host{number}", f"10.0.0.{number}", "10.0.0.0/24", "eth0", workers=2) for number in (1, 2))
 
 
-def test_over_hosts_torchrun_is_started_on_each_and_all_meet_at_the_first():
-    launch = dataclasses.replace(launch_of(DDP), hosts=PLACES)
-    world = ["--nnodes", "2", "--master-addr", "10.0.0.1", "--master-port", "29500", "--nproc-per-node", "2"]
-    assert DDP.launcher.across_hosts(launch) == [
-        [["/environment/bin/torchrun", *world, "--node-rank", rank, "pytorch_impl/ddp.py", "--batch", "32"]]
-        for rank in ("0", "1")
-    ]
-
-
-def test_over_hosts_and_mpi_the_first_hosts_mpirun_starts_all_and_keeps_to_their_network(tmp_path, monkeypatch):
-    (tmp_path / "mpirun").touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    launch = dataclasses.replace(launch_of(SYNC_SGD, backend="mpi"), hosts=PLACES, variables=("GLOO_SOCKET_IFNAME",))
-    [command], nothing = SYNC_SGD.launcher.across_hosts(launch)
-    words = " ".join(command)
-    assert "--host host1:2,host2:2 --mca btl_tcp_if_include 10.0.0.0/24 -x GLOO_SOCKET_IFNAME -np 4" in words
-    assert nothing == []
-
-
-def test_what_one_process_holds_has_no_way_over_hosts():
-    assert DATA_PARALLEL.launcher.across_hosts is None
-
-
-def test_gloo_listens_where_the_other_workers_are():
+def test_gloo_listens_where_the_other_workers_are_and_one_process_nowhere():
     assert PYTORCH.settings(600, 1, "eth0") == {"GLOO_SOCKET_IFNAME": "eth0"}
+    assert DATA_PARALLEL.launcher.across_hosts is None
+    assert {"torch", "pytorch-lightning", "mpi4py", "openmpi"} <= {*PYTORCH.packages}
 
 
 # Traffic
@@ -262,7 +188,3 @@ def test_four_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_s
 @pytest.mark.parametrize("strategy", STARTED_BY_TORCHRUN, ids=lambda strategy: strategy.name)
 def test_one_worker_sends_nothing(strategy):
     assert strategy.traffic(1000, 1, strategy.options()).bytes_per_step in (0, None)
-
-
-def test_records_note_the_versions_of_all_that_trains_or_carries():
-    assert {"torch", "pytorch-lightning", "mpi4py", "openmpi"} <= {*PYTORCH.packages}

@@ -7,11 +7,12 @@ import pytest
 from common.declarations.catalogue import find
 from common.errors import UserError
 from common.launching.launch import python_for
-from common.records.trace import STEPS, Message, read_trace, trace_path
+from common.records.trace import STEPS, Message, trace_path
 from pytorch_impl.tracer import BETWEEN_STEPS, Event, trace_of
 from tests.conftest import run_command
+from tests.laboratory import trace_of as real_trace_of
 
-LAUNCH = ["-m", "common.launching.launch", "--runner", "pytorch_impl.tracer"]
+SHORT = ["--steps", "20", "--warmup-steps", "10", "--window-steps", "10"]
 
 
 def call(name, begin, shape=(256, 16), kind="float", lasts=10):
@@ -52,19 +53,13 @@ def test_a_step_has_the_messages_that_began_between_two_marks_in_their_order():
     assert (trace.library, trace.data_type, trace.workers) == ("gloo", "float32", 2)
 
 
-def test_what_all_ranks_put_in_counts_for_a_gather_and_what_one_puts_in_for_the_rest():
+def test_what_one_call_puts_in_is_one_message_of_all_ranks_for_a_gather():
     [gathered] = messages_of(call("gloo:all_gather", 0, (100,)), workers=4)
     [scattered] = messages_of(call("nccl:_reduce_scatter_base", 0, (100,)), workers=4, backend="nccl")
     assert (gathered.size_bytes, scattered.size_bytes) == (1600, 400)
     assert scattered.collective == "reduce_scatter"
-
-
-def test_all_tensors_of_one_call_are_one_message():
     [message] = messages_of(Event("gloo:all_reduce", 0, 10, [[100], [3, 4]], ["double", "double"]))
     assert message.size_bytes == 896
-
-
-def test_what_the_first_rank_receives_goes_backwards():
     forward, back = messages_of(call("nccl:send 0->1", 0), call("nccl:recv 0<-1", 20), backend="nccl")
     assert (forward.collective, forward.backwards) == ("send_receive", False)
     assert (back.collective, back.backwards) == ("send_receive", True)
@@ -79,7 +74,7 @@ def test_a_barrier_is_an_empty_message_and_a_call_with_empty_tensors_is_none():
     assert over_nccl == Message(collective="barrier", size_bytes=0)
 
 
-def test_time_under_way_counts_once_where_messages_overlap_and_keeps_nanoseconds():
+def test_time_under_way_counts_once_and_over_nccl_is_not_told():
     calls = [call("gloo:all_reduce", 0, lasts=30), call("gloo:broadcast", 20, lasts=30), call("gloo:broadcast", 80)]
     since_1970 = 1_800_000_000_000_000_000
     events = [
@@ -87,27 +82,21 @@ def test_time_under_way_counts_once_where_messages_overlap_and_keeps_nanoseconds
         for each in steps(calls, calls)
     ]
     assert trace_of("torch_ddp", 2, "gloo", events).under_way_seconds == pytest.approx([60e-9, 60e-9], rel=1e-6)
-
-
-def test_nccl_does_not_tell_how_long_messages_are_under_way():
     calls = [call("nccl:all_reduce", 0)]
     assert trace_of("torch_ddp", 2, "nccl", steps(calls)).under_way_seconds == []
 
 
-def test_calls_that_threads_took_up_in_another_order_now_and_then_have_their_most_frequent_one():
+def test_messages_have_their_most_frequent_order_and_the_type_of_what_is_added_up():
     usual = [call("gloo:broadcast", 0, (1,)), call("gloo:broadcast", 1, (2,))]
     swapped = [call("gloo:broadcast", 0, (2,)), call("gloo:broadcast", 1, (1,))]
     trace = trace_of("torch_zero", 2, "gloo", steps(swapped, usual, usual))
     assert [each.size_bytes for each in trace.messages] == [4, 8]
-
-
-def test_bytes_that_are_only_moved_have_the_type_of_the_elements_that_are_added_up():
     flag, gradients = call("gloo:broadcast", 0, (1,), "long int"), call("gloo:all_reduce", 20, (100,), "c10::Half")
     trace = trace_of("torch_lightning_ddp", 2, "gloo", steps([flag, gradients]))
     assert (trace.data_type, [each.size_bytes for each in trace.messages]) == ("float16", [8, 200])
 
 
-def test_what_cannot_be_replayed_is_refused_in_a_sentence_that_names_it():
+def test_what_cannot_be_replayed_is_refused_in_a_sentence_that_names_why():
     reduce, half = call("gloo:all_reduce", 0), call("gloo:all_reduce", 20, kind="c10::Half")
     assert "c10::Half and float" in refusal_of([reduce, half])
     assert "c10::BFloat16" in refusal_of([call("gloo:all_reduce", 0, kind="c10::BFloat16")])
@@ -117,43 +106,29 @@ def test_what_cannot_be_replayed_is_refused_in_a_sentence_that_names_it():
     assert "other messages in some steps" in refusal_of([reduce], [])
     assert "sent nothing" in refusal_of([], [])
     assert "sent nothing" in refusal_of([Event("gloo:barrier", 0, 10)])
-
-
-def test_messages_from_worker_to_worker_are_traced_with_two_workers_alone():
     assert "with 2 workers" in refusal_of([call("gloo:send", 0)], workers=3)
 
 
-def traced(folder, strategy):
-    """Exit status, output and trace of a traced launch of two workers."""
-    python_for(find(strategy))
-    record = folder / f"{strategy}.json"
-    command = [sys.executable, *LAUNCH, strategy, "--workers", "2", "--preset", "pathway", "--steps", "20"]
-    status, output = run_command([*command, "--warmup-steps", "10", "--window-steps", "10", "--record", str(record)])
-    path = trace_path(record)
-    return status, output, read_trace(path) if path.exists() else None
-
-
 def test_ddp_sums_exactly_its_gradients_in_every_step(tmp_path):
-    status, output, trace = traced(tmp_path, "torch_ddp")
-    assert status == 0, output
+    trace = real_trace_of("torch_ddp", tmp_path, *SHORT)
     assert trace.messages == [Message(collective="all_reduce", size_bytes=1_605_632)]
-    assert (trace.strategy, trace.library, trace.data_type) == ("torch_ddp", "gloo", "float32")
+    assert trace.library == "gloo"
     assert len(trace.under_way_seconds) == STEPS
     assert all(0 < seconds < 60 for seconds in trace.under_way_seconds)
 
 
 def test_zero_sums_its_gradients_and_then_every_owner_broadcasts_what_it_updated(tmp_path):
-    status, output, trace = traced(tmp_path, "torch_zero")
-    assert status == 0, output
-    first, *rest = trace.messages
+    first, *rest = real_trace_of("torch_zero", tmp_path, *SHORT).messages
     assert first == Message(collective="all_reduce", size_bytes=1_605_632)
     assert {each.collective for each in rest} == {"broadcast"}
     assert sum(each.size_bytes for each in rest) == first.size_bytes
 
 
 def test_a_strategy_of_one_process_is_refused_in_one_line(tmp_path):
-    status, output, trace = traced(tmp_path, "torch_data_parallel")
-    assert (status, trace) == (2, None)
+    python_for(find("torch_data_parallel"))
+    words = ["--runner", "pytorch_impl.tracer", "torch_data_parallel", "--record", str(tmp_path / "run.json"), *SHORT]
+    status, output = run_command([sys.executable, "-m", "common.launching.launch", *words])
+    assert (status, trace_path(tmp_path / "run.json").exists()) == (2, False)
     [line] = [each for each in output.splitlines() if each.startswith("lockstep: torch_data_parallel")]
     assert line.endswith("within one process: torch.distributed carries nothing that could be replayed.")
     assert "Traceback" not in output

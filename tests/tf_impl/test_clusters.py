@@ -4,10 +4,8 @@ import dataclasses
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
 from itertools import chain
 
 import psutil
@@ -24,7 +22,7 @@ from common.records import certificate
 from common.records.files import read_record
 from common.records.training import Record
 from tests.contract.worlds import contract_task
-from tests.launching import as_task_of_slurm, assert_follows, assert_record_follows, is_running, wait_for_steps
+from tests.launching import as_task_of_slurm, assert_follows, assert_record_follows, end_all, is_running, wait_for_steps
 
 MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
 
@@ -63,20 +61,6 @@ def start_cluster(strategy, task, addresses, without=None, **options):
         for place in ((job, index) for job in addresses for index in range(len(addresses[job])))
         if place != without
     }
-
-
-def end_all(processes, seconds):
-    """(statuses, outputs) by process, once all have ended; any that hasn't in time is killed, and the test fails."""
-    deadline = time.monotonic() + seconds
-    outputs = {}
-    try:
-        for place, process in processes.items():
-            outputs[place], _ = process.communicate(timeout=deadline - time.monotonic())
-    finally:
-        for process in processes.values():
-            if process.poll() is None:
-                process.kill()
-    return {place: process.returncode for place, process in processes.items()}, outputs
 
 
 @pytest.mark.parametrize("chief", [0, 1])
@@ -147,55 +131,34 @@ def test_a_partner_that_never_starts_ends_the_others_by_their_deadline_and_frees
     assert not listening_ports() & {int(address.rpartition(":")[2]) for address in chain(*addresses.values())}
 
 
-@pytest.mark.parametrize("strategy", [MULTI_WORKER, PARAMETER_SERVER])
-def test_a_port_that_is_taken_is_refused_before_anything_trains(strategy, tmp_path):
-    with socket.create_server(("", 0)) as taken:
-        port = taken.getsockname()[1]
-        others = {"chief": ["127.0.0.1:1"], "ps": ["127.0.0.1:2"]} if strategy == PARAMETER_SERVER else {}
-        environment = {"TF_CONFIG": tf_config(others | {"worker": [f"127.0.0.1:{port}"]}, "worker", 0)}
-        process = start_process(strategy, task_for(tmp_path, workers=None), environment)
-        statuses, outputs = end_all({"worker": process}, 60)
-    assert statuses["worker"] == 2
-    assert f"lockstep: Port {port} of worker 0 is taken" in outputs["worker"]
-
-
 def listening_ports():
     return {connection.laddr.port for connection in psutil.net_connections("tcp") if connection.status == "LISTEN"}
 
 
-def refusal_in_place_of(cluster, *command):
-    """The one line with which a process refuses what TF_CONFIG says."""
-    environment = os.environ | {"TF_CONFIG": cluster, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=60)
-    assert result.returncode == 2
-    [line] = [line for line in result.stderr.splitlines() if line.startswith("lockstep:")]
-    return line
-
-
 @pytest.mark.parametrize(
-    ("cluster", "options", "words"),
+    ("strategy", "jobs", "options", "words"),
     [
+        (PARAMETER_SERVER, {"chief": 1, "worker": 1}, [], "1 coordinators (chief), 1 workers and 0 parameter servers"),
         (
-            tf_config({"chief": ["a:1"], "worker": ["b:1"]}, "worker", 0),
-            [],
-            "1 coordinators (chief), 1 workers and 0 parameter servers",
-        ),
-        (
-            tf_config({"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}, "ps", 0),
+            PARAMETER_SERVER,
+            {"chief": 1, "worker": 1, "ps": 1},
             ["--parameter-servers", "2"],
             "--parameter-servers 2, but the cluster has 1",
         ),
+        (MULTI_WORKER, {"worker": 2}, ["--workers", "4"], "--workers 4, but the cluster started 2"),
     ],
-    ids=["no server", "another number of servers"],
+    ids=["no server", "another number of servers", "another number of workers"],
 )
-def test_a_cluster_without_a_coordinator_and_its_servers_is_refused_in_one_line(cluster, options, words):
-    assert words in refusal_in_place_of(cluster, *script_of(PARAMETER_SERVER), *options)
-
-
-def test_a_cluster_that_disagrees_with_workers_is_refused_in_one_line():
-    cluster = tf_config({"worker": ["a:1", "b:1"]}, "worker", 0)
-    line = refusal_in_place_of(cluster, *script_of(MULTI_WORKER), "--workers", "4")
-    assert "--workers 4, but the cluster started 2" in line
+def test_a_cluster_that_disagrees_with_the_strategy_is_refused_in_one_line(strategy, jobs, options, words):
+    cluster = tf_config(
+        {job: [f"{job}{index}:1" for index in range(count)] for job, count in jobs.items()}, "worker", 0
+    )
+    environment = os.environ | {"TF_CONFIG": cluster, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [*script_of(strategy), *options]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=60)
+    assert result.returncode == 2
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("lockstep:")]
+    assert words in line
 
 
 ALONE = """

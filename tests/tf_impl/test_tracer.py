@@ -1,16 +1,12 @@
 """The messages of TensorFlow's strategies: the sums over workers in the graph of a step."""
 
-import sys
 from types import SimpleNamespace
 
 import pytest
 
-from common.declarations.catalogue import find
 from common.declarations.strategy import ExchangeOptions
 from common.errors import UserError
-from common.launching.launch import python_for
-from common.records.trace import read_trace, trace_path
-from tests.conftest import run_command
+from tests import laboratory
 from tf_impl.strategies import CENTRAL_STORAGE, MIRRORED, MULTI_WORKER_MIRRORED, ONE_DEVICE, PARAMETER_SERVER
 from tf_impl.tracer import check, sums, trace_of
 
@@ -50,20 +46,14 @@ def kinds(operations):
     return [str(collective) for collective, _ in sums(operations)]
 
 
-def test_a_sum_that_goes_back_to_the_other_devices_is_an_all_reduce():
+def test_a_sum_is_an_all_reduce_or_a_reduction_by_where_it_goes():
     own, other = gradients()
     total = added([own, other])
     updates = [Operation("ResourceApplyGradientDescent", device, total) for device in ("cpu:0", "cpu:1")]
     assert kinds([own, other, total, *updates]) == ["all_reduce"]
-
-
-def test_a_sum_that_stays_where_it_is_made_is_a_reduction():
     own, other = gradients()
     total = added([own, other])
     assert kinds([own, other, total, Operation("ResourceApplyGradientDescent", "cpu:0", total)]) == ["reduce"]
-
-
-def test_a_sum_of_what_one_device_has_is_no_message():
     here = [Operation("MatMul", "cpu:0") for _ in range(2)]
     assert kinds([*here, added(here)]) == []
 
@@ -76,32 +66,21 @@ def test_a_sum_to_which_another_device_adds_its_weight_decay_is_no_second_messag
     assert kinds([own, other, total, *decays, *directions]) == ["all_reduce"]
 
 
-def test_a_sum_on_a_device_that_adds_nothing_of_its_own_is_none_that_the_library_has():
-    own, other = gradients()
-    assert kinds([own, other, Operation("AddN", "cpu:2", own, other)]) == []
-
-
-def test_messages_have_the_order_in_which_they_can_begin():
+def test_messages_are_told_by_their_operations_in_the_order_in_which_they_can_begin():
     last_layer = gradients(elements=3)
     first_layer = [Operation("MatMul", each.device, each, elements=5) for each in last_layer]
     operations = [*last_layer, *first_layer, added(first_layer, elements=5), added(last_layer, elements=3)]
     assert [message.size_bytes for message in trace_of(run_of(CENTRAL_STORAGE), operations).messages] == [12, 20]
-
-
-def test_an_all_reduce_among_processes_is_told_by_its_operation():
     own = Operation("ConcatV2", "cpu:0")
     trace = trace_of(run_of(MULTI_WORKER_MIRRORED), [own, Operation("CollectiveReduceV2", "cpu:0", own)])
     assert [(message.collective, message.size_bytes) for message in trace.messages] == [("all_reduce", 40)]
     assert (trace.library, trace.data_type, trace.under_way_seconds) == ("tensorflow", "float32", [])
 
 
-def test_counts_of_rows_are_no_gradients():
+def test_counts_of_rows_are_no_gradients_and_a_sum_of_unknown_size_is_refused():
     counts = gradients(floating=False)
     with pytest.raises(UserError, match="no sum over workers"):
         trace_of(run_of(), [*counts, added(counts, floating=False)])
-
-
-def test_a_sum_of_unknown_size_is_refused():
     of_devices = gradients(elements=None)
     with pytest.raises(UserError, match="leave --steps-per-call out"):
         trace_of(run_of(), [*of_devices, added(of_devices, elements=None)])
@@ -129,14 +108,8 @@ def test_a_run_without_messages_to_replay_is_refused(run, reason):
     ],
 )
 def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, sizes):
-    python_for(find(strategy))
-    record = tmp_path / "run.json"
-    task = ["--workers", "2", "--preset", "pathway", "--steps", "4", "--warmup-steps", "2", "--window-steps", "2"]
-    command = [sys.executable, "-m", "common.launching.launch", "--runner", "tf_impl.tracer", strategy, *task]
-    status, output = run_command([*command, "--record", str(record)])
-    assert status == 0, output
-    trace = read_trace(trace_path(record))
-    assert (trace.strategy, trace.workers, trace.library, trace.data_type) == (strategy, 2, library, "float32")
+    trace = laboratory.trace_of(strategy, tmp_path, "--steps", "4", "--warmup-steps", "2", "--window-steps", "2")
+    assert trace.library == library
     assert [(message.collective, message.size_bytes) for message in trace.messages] == [
         ("all_reduce", size) for size in sizes
     ]
