@@ -23,6 +23,7 @@ _STARTS_STRATEGIES = (
     "test_additions",
     "test_earlier_commit",
     "test_executor",
+    "measurement/test_collective_calls",
     *_EXPERIMENTS,
 )
 """In the paths of tests that start strategies, or install something."""

@@ -3,6 +3,8 @@
 And those that change the maths on purpose: they train, and the oracle sees the difference.
 """
 
+import dataclasses
+
 import pytest
 
 from common.declarations.catalogue import find, strategies
@@ -118,6 +120,19 @@ def test_what_an_optimizer_of_a_librarys_does_alike_follows_the_oracle(
     strategy, optimizer, workers, launch, comparison_of, tmp_path
 ):
     launched = launch(strategy, contract_task("digits", workers, tmp_path, activation="tanh", **optimizer))
+    assert_follows(launched, comparison_of(launched))
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize(
+    ("first", "second"), [("horovod_keras", "horovod_tensorflow"), ("horovod_tensorflow", "horovod_keras")]
+)
+def test_a_run_with_momentum_goes_on_with_another_strategy(first, second, launch, comparison_of, tmp_path):
+    """Keras keeps another momentum than torch: it has to be converted both ways, and reach every worker."""
+    task = contract_task("digits", 2, tmp_path, momentum=0.5, activation="tanh")
+    assert launch(first, dataclasses.replace(task, steps=60), "first").status == 0
+    launched = launch(second, task, "second")
+    assert launched.record.first_step == 60
     assert_follows(launched, comparison_of(launched))
 
 
