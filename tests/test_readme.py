@@ -94,7 +94,7 @@ TOO_LONG = {
     "nox -s predict( -- .+)?": "seconds after a comparison and collectives, which it makes where there are none",
     "nox -s (matrix_products|loader_workers)": "two to three minutes, and five",
     "nox -s calibrate": "45 minutes",
-    "nox -s calibrate -- --rounds 12": "a few minutes",
+    "nox -s calibrate -- --repetitions 12": "a few minutes",
     "nox -s contract( -- -k .+)?": "half an hour; CI runs the part of it that isn't the grid",
     "nox -s slurm": "nine minutes; CI launches in Slurm as well",
     "nox -s (mutants|benchmark)": "half an hour, on a machine with nothing else to do",

@@ -44,14 +44,14 @@ class Scope:
 
     strategy: str = field(default_factory=lambda: catalogue.first_base().name)
     """The strategy that is launched under three names."""
-    rounds: int = 180
+    repetitions: int = 180
     """Rounds of one launch under each name: with fewer than 180 hardly anything can be concluded."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy that doesn't exist and for too few rounds."""
         catalogue.find(self.strategy)
-        if self.rounds < LONG_BLOCK:
-            raise UserError(f"--rounds {self.rounds}: give {LONG_BLOCK} or more, which make a block.")
+        if self.repetitions < LONG_BLOCK:
+            raise UserError(f"--repetitions {self.repetitions}: give {LONG_BLOCK} or more, which make a block.")
 
 
 def launches(scope: Scope, repetition: int) -> Iterator[Placed[PlannedLaunch]]:

@@ -73,8 +73,6 @@ class Scope:
 
     def __post_init__(self) -> None:
         """Raises UserError for a value that can't be meant."""
-        if self.repetitions is not None and self.repetitions < 1:
-            raise UserError(f"--repetitions {self.repetitions}: give a whole number above 0.")
         given = [name for name in _SERIES if getattr(self, name) is not None]
         if self.sizes and given:
             raise UserError(f"--sizes and --{given[0].replace('_', '-')}: give one of them.")
@@ -87,11 +85,6 @@ class Scope:
     def ranks(self) -> tuple[int, ...]:
         """The numbers of ranks, in ascending order."""
         return tuple(sorted({*self.workers})) or ((2,) if self.profile == "quick" else (2, 4))
-
-    @property
-    def rounds(self) -> int:
-        """How many launches each library has with each number of ranks."""
-        return self.repetitions or (6 if self.profile == "quick" else 10)
 
     def sweep(self, workers: int) -> Sweep:
         """What a launch with so many ranks measures. Raises UserError for a value that can't be meant."""

@@ -34,7 +34,7 @@ from common.records.header import Header
 from common.records.trace import FIRST_STEP, STEPS, read_trace, trace_path
 from common.records.training import Record
 from common.sessions import comparison_scope
-from common.sessions.experiment import Experiment, clocked_task, run
+from common.sessions.experiment import Experiment, clocked_task, rounds_in, run
 from common.sessions.session import Placed, Stage
 from common.statistics.paired import MARGIN
 
@@ -78,13 +78,8 @@ class Scope:
         preset_task(self.preset)
         if self.workers < 2:
             raise UserError(f"--workers {self.workers}: an exchange needs two at least; give 2 or more.")
-        if min(self.iterations, self.rounds) < 1:
-            raise UserError("--iterations and --repetitions take whole numbers above 0.")
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds it makes."""
-        return (6 if self.profile == "quick" else 10) if self.repetitions is None else self.repetitions
+        if self.iterations < 1:
+            raise UserError(f"--iterations {self.iterations}: give a whole number above 0.")
 
     @property
     def chosen(self) -> list[Strategy]:
@@ -103,17 +98,17 @@ def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
     What comes later depends on what came before: a replay sends what a trace has seen, and a batch is tried where, by
     the account of the rounds, synchronous SGD would begin to pay.
     """
-    order = random.Random(seed)
+    order, rounds = random.Random(seed), rounds_in(scope)
     yield Stage(TRACES, TRACES, [Placed(TRACES, traced(scope, strategy)) for strategy in scope.chosen])
-    for number in range(1, scope.rounds + 1):
+    for number in range(1, rounds + 1):
         steps = whole_steps(scope, number)
         replays = [replay(scope, step, folder) for step in steps if has_exchange(step.options)]
         launches = [*(Planned("", step) for step in steps), *(Planned(REPLAYS, each) for each in replays if each)]
-        yield _round(f"round {number} of {scope.rounds}", launches, order)
+        yield _round(f"round {number} of {rounds}", launches, order)
     batches = [(strategy, batch) for strategy in scope.chosen for batch in batches_to_try(scope, strategy, folder)]
-    for number in range(1, scope.rounds + 1 if batches else 1):
+    for number in range(1, rounds + 1 if batches else 1):
         steps = [each for strategy, batch in batches for each in at_batch(scope, strategy, batch, number)]
-        yield _round(f"larger batches, round {number} of {scope.rounds}", [Planned("", each) for each in steps], order)
+        yield _round(f"larger batches, round {number} of {rounds}", [Planned("", each) for each in steps], order)
 
 
 def _round(title: str, launches: Iterable[Planned], order: random.Random) -> Stage[Planned]:
@@ -192,7 +187,7 @@ def batches_to_try(scope: Scope, strategy: Strategy, folder: Path) -> list[int]:
 
 def _seconds_per_step(scope: Scope, strategy: Strategy, folder: Path) -> np.ndarray:
     """Seconds of the base, of the whole step, and of it without exchange, (3, rounds), of rounds where all were ok."""
-    of_strategy, numbers = dataclasses.replace(scope, strategies=(strategy.name,)), range(1, scope.rounds + 1)
+    of_strategy, numbers = dataclasses.replace(scope, strategies=(strategy.name,)), range(1, rounds_in(scope) + 1)
     launches = {launch.name: launch for number in numbers for launch in whole_steps(of_strategy, number)}
     paths = {name: folder / f"{name}.json" for name in launches}
     records = {name: read_record(path, Record) for name, path in paths.items() if path.exists()}

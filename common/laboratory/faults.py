@@ -73,17 +73,12 @@ class Scope:
                 raise UserError(f"{name} has one process, with which all is lost: leave it out.")
         for each in self.faults:
             fault.parse(each)
-        if self.rounds < 1 or self.workers < 2:
-            raise UserError("--repetitions takes a whole number above 0, and --workers one above 1.")
+        if self.workers < 2:
+            raise UserError(f"--workers {self.workers}: give 2 or more.")
         if self.spread and self.workers % self.spread.count:
             raise UserError(f"--workers {self.workers} can't be alike on {self.spread.count} hosts: give a multiple.")
         if self.spread and len(self.spread.bandwidths_bits_per_second) > 1:
             raise UserError("--bandwidth: faults take one at a time.")
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds it makes."""
-        return (6 if self.profile == "quick" else 10) if self.repetitions is None else self.repetitions
 
     @property
     def ranks(self) -> tuple[int, ...]:

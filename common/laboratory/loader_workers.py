@@ -43,13 +43,8 @@ class Scope:
         preset_task(self.preset)
         if not hasattr(catalogue.find(self.strategy).options(), "loader_workers"):
             raise UserError(f"{self.strategy} has no --loader-workers: name another strategy.")
-        if min(*self.loader_workers, *self.batch, self.workers, self.repetitions) < 1:
+        if min(*self.loader_workers, *self.batch, self.workers) < 1:
             raise UserError("Give whole numbers above 0: rows from memory are measured anyway.")
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds it makes."""
-        return self.repetitions
 
 
 def launches(scope: Scope, repetition: int) -> Iterator[PlannedLaunch]:

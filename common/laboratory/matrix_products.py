@@ -18,7 +18,7 @@ from msgspec import structs
 from common.command_line import options_of
 from common.declarations.catalogue import ways
 from common.declarations.products import MatrixProgram, Products, check_workers
-from common.errors import UserError, exit_with_one_line
+from common.errors import exit_with_one_line
 from common.launching.exit_cause import Ended
 from common.launching.planned import Job
 from common.measurement.matrix_calls import declared
@@ -60,16 +60,9 @@ class Scope:
 
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
-        if self.repetitions < 1:
-            raise UserError(f"--repetitions {self.repetitions}: give a whole number above 0.")
         for way in ways().values():
             products = self.products(way)
             check_workers(way, products, products.workers or 1)
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds it makes."""
-        return self.repetitions
 
     def products(self, way: MatrixProgram) -> Products:
         """What a launch of this way multiplies. Raises UserError for a value that can't be meant."""

@@ -111,8 +111,8 @@ class Scope:
         for name in self.strategies:
             if catalogue.find(name).graph is None:
                 raise UserError(f"{name} declares no graph of its step, so nothing predicts it: leave it out.")
-        if min([*self.workers, *self.over_hosts, self.held_out, self.repetitions], default=0) < 1:
-            raise UserError("--workers, --over-hosts, --held-out and --repetitions take whole numbers above 0.")
+        if min([*self.workers, *self.over_hosts, self.held_out], default=0) < 1:
+            raise UserError("--workers, --over-hosts and --held-out take whole numbers above 0.")
         if self.over_hosts and len(self.over_hosts) != len(self.workers):
             raise UserError("--over-hosts: name as many numbers as --workers has.")
         for workers, hosts in self.worlds:

@@ -89,8 +89,8 @@ class Experiment(Generic[L]):
     scope: type[Any]
     """What can be asked for: a dataclass.
 
-    Where launches may be over hosts it has `ranks`, the numbers of workers that share something, and a field `spread`,
-    which takes what is known of the hosts.
+    It has `repetitions`, and where these may be None a `profile`. Where launches may be over hosts it has `ranks`, the
+    numbers of workers that share something, and a field `spread`, which takes what is known of the hosts.
     """
     hosts: Literal["one", "virtual", "any"] | Callable[[Any], Selection] = "one"
     """On which hosts launches can be: on one machine alone, or also over several that this machine makes, or any.
@@ -128,9 +128,14 @@ class Experiment(Generic[L]):
     """The module that writes the report."""
 
 
+def rounds_in(scope: Any) -> int:  # noqa: ANN401
+    """How many rounds a scope has: its `repetitions`, or without that as many as its profile."""
+    return {"quick": 6, "full": 10}[scope.profile] if scope.repetitions is None else scope.repetitions
+
+
 def in_rounds(launches: Callable[[Any, int], Iterable[Any]]) -> Callable[[Any, int, Path], list[Stage[Any]]]:
     """As many rounds as a scope has, of launches by the scope and the round's number, from 1."""
-    return lambda scope, seed, _: rounds_of(scope.rounds, seed, partial(launches, scope))
+    return lambda scope, seed, _: rounds_of(rounds_in(scope), seed, partial(launches, scope))
 
 
 def clocked_task(preset: str, workers: int, batch: int, warmup_steps: int, window_steps: int, windows: int) -> Task:
@@ -162,6 +167,8 @@ def parse(experiment: Experiment[Any], options: Sequence[str]) -> Arguments:
     ]
     kind = dataclasses.make_dataclass("Arguments", fields, bases=(Arguments,), frozen=True)
     arguments = tyro.cli(kind, description=experiment.about, args=list(options), config=config)
+    if rounds_in(arguments.scope) < 1:
+        raise UserError(f"--repetitions {arguments.scope.repetitions}: give a whole number above 0.")
     if experiment.hosts == "virtual" and not arguments.selection.is_here and arguments.selection.virtual_hosts is None:
         raise UserError(f"{experiment.name} over hosts takes those that can be lost without harm: use --virtual-hosts.")
     return arguments

@@ -53,7 +53,7 @@ def left_by(launch, busy_seconds=0.105):
 
 def session(rounds, **changes):
     """The records of so many rounds, by their names in a session's folder."""
-    scope = Scope(rounds=rounds)
+    scope = Scope(repetitions=rounds)
     placed = [each for number in range(1, rounds + 1) for each in launches(scope, number)]
     return {each.name: left_by(each.launch, **changes) for each in placed}
 
@@ -100,7 +100,7 @@ def test_a_short_calibration_says_what_it_leaves_open_and_is_kept_where_comparis
     # Signals would go on ending the tests themselves in this way.
     monkeypatch.setattr("signal.signal", lambda *_: None)
     outputs = ["--results", str(tmp_path), "--out", str(tmp_path / "out.pdf")]
-    monkeypatch.setattr(sys, "argv", ["calibrate", "--rounds", "12", "--order-seed", "5", *outputs])
+    monkeypatch.setattr(sys, "argv", ["calibrate", "--repetitions", "12", "--order-seed", "5", *outputs])
     with pytest.raises(SystemExit) as ended:
         experiment.run(EXPERIMENT)
     assert ended.value.code == 0
@@ -173,7 +173,7 @@ def test_a_launch_that_measures_nothing_ends_the_calibration_and_counts_as_not_m
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"rounds": 9}, "--rounds 9: give 10 or more"),
+        ({"repetitions": 9}, "--repetitions 9: give 10 or more"),
         ({"strategy": "numpy_alnoe"}, "There is no strategy named 'numpy_alnoe'"),
     ],
 )

@@ -255,8 +255,7 @@ def test_a_larger_batch_takes_as_many_windows_and_about_as_many_rows():
         ({"strategies": ("torch_dpp",)}, "torch_dpp"),
         ({"preset": "mnits"}, "no preset named 'mnits'"),
         ({"workers": 1}, "--workers 1"),
-        ({"repetitions": 0}, "above 0"),
-        ({"iterations": 0}, "above 0"),
+        ({"iterations": 0}, "--iterations 0: give a whole number above 0."),
     ],
 )
 def test_what_can_not_be_meant_is_refused(values, said):

@@ -94,8 +94,7 @@ def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts
         ({"strategies": ("threads",)}, "threads has one process, with which all is lost"),
         ({"strategies": ("nobody",)}, "nobody"),
         ({"faults": ("burn:rank=1",)}, "begin with one of"),
-        ({"workers": 1}, "--workers one above 1"),
-        ({"repetitions": 0}, "--repetitions takes a whole number above 0"),
+        ({"workers": 1}, "--workers 1: give 2 or more"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(scope, complaint):

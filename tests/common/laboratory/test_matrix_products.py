@@ -53,7 +53,7 @@ def said(records):
 
 
 def test_every_round_has_every_way_once():
-    found = [launches(Scope(), number) for number in range(1, Scope().rounds + 1)]
+    found = [launches(Scope(), number) for number in range(1, Scope().repetitions + 1)]
     assert [sorted(each.way.name for each in own) for own in found] == 6 * [sorted(ways())]
     assert len({each.name for own in found for each in own}) == 6 * len(ways())
 
@@ -78,7 +78,6 @@ def test_the_loop_multiplies_sizes_of_its_own_and_one_process_has_no_workers():
     ("changes", "said"),
     [
         ({"workers": 3}, "3 workers can't share 64 rows evenly: give --sizes that 3 divides."),
-        ({"repetitions": 0}, "--repetitions 0: give a whole number above 0."),
         ({"naive_sizes": ()}, "give one or more, all of them whole numbers from 1 to 8192."),
     ],
 )

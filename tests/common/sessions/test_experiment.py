@@ -32,14 +32,10 @@ from tests.common.records.matrix_records import record
 class Scope:
     """What can be asked for."""
 
-    rounds: int = 2
+    repetitions: int = 2
     """How many."""
     spread: tyro.conf.Suppress[Hosts | None] = None
     ranks = (1, 2)
-
-    def __post_init__(self):
-        if self.rounds < 1:
-            raise UserError(f"--rounds {self.rounds}: give a whole number above 0.")
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ def test_rounds_are_made_told_kept_and_reported(usual, run, made, folder_of, tmp
 
 
 def test_a_plan_names_each_launch_with_how_often_it_is_made_and_makes_none(usual, run, made, tmp_path, capsys):
-    assert run(usual, "--plan", "--rounds", "3") is None
+    assert run(usual, "--plan", "--repetitions", "3") is None
     assert [line.split()[1::2] for line in capsys.readouterr().out.splitlines()[3:5]] == [
         ["alone", "3"],
         ["rows_mpi", "3"],
@@ -151,7 +147,7 @@ def test_an_interrupted_session_goes_on_in_its_folder_where_the_same_is_asked_fo
 
     assert run(dataclasses.replace(usual, make=interrupted)) == 130
     folder_of().rename(tmp_path / "results" / "20260101T000000-made_up")
-    assert run(usual, "--rounds", "1") == 0
+    assert run(usual, "--repetitions", "1") == 0
     assert len(made) == 3 + 2
     assert run(usual) == 0
     assert made[-1].startswith("20260101T000000-made_up/")
@@ -199,7 +195,7 @@ def test_what_shows_nothing_ends_with_another_report_and_what_it_keeps_may_be_th
         report="reports",
         keep=lambda folder, gathered: kept.append((folder, [*gathered])) or 1,
     )
-    assert run(own, "--rounds", "1") == 1
+    assert run(own, "--repetitions", "1") == 1
     folder = folder_of()
     assert folder.name.endswith("-made")
     assert kept == [(folder, ["alone-01", "rows_mpi-01"])]
@@ -221,12 +217,12 @@ def test_tables_and_report_of_an_earlier_session_are_made_again(usual, run, made
 
 def test_what_cannot_be_had_is_refused_before_a_session_begins(usual, run, tmp_path):
     def refuse(scope, results):
-        raise UserError(f"Nothing is in {results} for {scope.rounds} rounds.")
+        raise UserError(f"Nothing is in {results} for {scope.repetitions} rounds.")
 
-    with pytest.raises(UserError, match="--rounds 0: give a whole number above 0"):
-        run(usual, "--rounds", "0")
+    with pytest.raises(UserError, match="--repetitions 0: give a whole number above 0"):
+        run(usual, "--repetitions", "0")
     with pytest.raises(UserError, match="results for 5 rounds"):
-        run(dataclasses.replace(usual, prepare=refuse), "--rounds", "5")
+        run(dataclasses.replace(usual, prepare=refuse), "--repetitions", "5")
     assert not (tmp_path / "results").exists()
 
 
