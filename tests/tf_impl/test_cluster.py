@@ -60,11 +60,24 @@ def test_a_malformed_or_contradictory_tf_config_is_refused_in_one_sentence(text,
     assert "\n" not in str(error.value)
 
 
-def test_a_port_that_is_taken_is_refused():
+MEET = """
+import sys
+from common.errors import exit_with_one_line
+from tf_impl import cluster
+address = sys.argv[1]
+exit_with_one_line(lambda: cluster.meet(cluster.Cluster({"worker": [address]}, "worker", 0), 30))
+"""
+
+
+def test_a_port_that_is_taken_is_refused_in_one_line():
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"Port {port} of worker 0 is taken"):
-            cluster.meet(Cluster({"worker": [f"127.0.0.1:{port}"]}, "worker", 0), 30)
+        # In a process of its own, which ends itself at its deadline.
+        command = [sys.executable, "-c", MEET, f"127.0.0.1:{port}"]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
+    assert ended.returncode == 2
+    assert f"Port {port} of worker 0 is taken" in ended.stderr
+    assert ended.stderr.count("\n") == 1
 
 
 def test_a_server_stays_while_its_coordinator_listens_and_leaves_with_it():
