@@ -54,16 +54,7 @@ def parse_command_line(
     chosen = presets.parse_known_args(arguments)[0]
     preset = preset_task(chosen.preset, chosen.data_dir)
     default = command_line_type(strategy)(preset, strategy.options())
-    names = {*option_names(Task), *option_names(strategy.options)}
-    for argument in arguments:
-        name = argument.partition("=")[0].replace("_", "-")
-        if not name.startswith("--") or name in names:
-            continue
-        # Every folder's declarations are read only here, where a worker that starts as it should never comes.
-        if owners := [other.name for other in strategies().values() if name in option_names(other.options)]:
-            raise UserError(
-                f"{name} has no effect on {strategy.name}: leave it out, or choose one of {', '.join(owners)}."
-            )
+    _refuse_options_of_others(strategy, arguments)
     parsed = tyro.cli(command_line_type(strategy), description=description, default=default, args=arguments)
     return dataclasses.replace(parsed.task, preset=preset.preset), parsed.strategy
 
@@ -75,6 +66,19 @@ def parse(kind: type[T], description: str, arguments: Sequence[str] | None = Non
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     return tyro.cli(kind, description=description, args=arguments, config=(tyro.conf.EnumChoicesFromValues,))
+
+
+def _refuse_options_of_others(strategy: Strategy, arguments: Sequence[str]) -> None:
+    names = {*option_names(Task), *option_names(strategy.options)}
+    for argument in arguments:
+        name = argument.partition("=")[0].replace("_", "-")
+        if not name.startswith("--") or name in names:
+            continue
+        # Every folder's declarations are read only here, where a worker that starts as it should never comes.
+        if owners := [other.name for other in strategies().values() if name in option_names(other.options)]:
+            raise UserError(
+                f"{name} has no effect on {strategy.name}: leave it out, or choose one of {', '.join(owners)}."
+            )
 
 
 @cache

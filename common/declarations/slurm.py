@@ -65,16 +65,12 @@ def task_of_step() -> SlurmTask | None:
     for name, count in (("SLURM_PROCID", sum(tasks)), ("SLURM_LOCALID", tasks[node])):
         if _number(name) >= count:
             raise UserError(_wrong(name))
-    # The first name of a list such as `node[07-12,20],login1`.
-    first = re.match(r"([^\[,\s]+)(?:\[(\d+)[^\]]*\]([^\[,\s]*))?", os.environ.get("SLURM_STEP_NODELIST", ""))
-    if first is None:
-        raise UserError(_wrong("SLURM_STEP_NODELIST"))
     return SlurmTask(
         rank=_number("SLURM_PROCID"),
         world_size=_number("SLURM_STEP_NUM_TASKS"),
         local_rank=_number("SLURM_LOCALID"),
         local_world_size=tasks[node],
-        first_host="".join(filter(None, first.groups())),
+        first_host=_first_host(),
         # Steps of one job, and jobs on one host, seldom have the same.
         port=FIRST_PORT + (_number("SLURM_JOB_ID") * 100 + _number("SLURM_STEP_ID")) % PORTS,
     )
@@ -93,6 +89,14 @@ def _number(name: str) -> int:
     if not value.isascii() or not value.isdigit():
         raise UserError(_wrong(name))
     return int(value)
+
+
+def _first_host() -> str:
+    """The first name of a list such as `node[07-12,20],login1`."""
+    found = re.match(r"([^\[,\s]+)(?:\[(\d+)[^\]]*\]([^\[,\s]*))?", os.environ.get("SLURM_STEP_NODELIST", ""))
+    if found is None:
+        raise UserError(_wrong("SLURM_STEP_NODELIST"))
+    return "".join(filter(None, found.groups()))
 
 
 def _wrong(name: str) -> str:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,13 +118,16 @@ def end(process: psutil.Popen) -> None:
         # Whoever is below can be found as long as the process is there.
         tree = [process, *process.children(recursive=True)]
         signal_all(tree, signal.SIGKILL)
-        remaining: list[psutil.Process] = []
-        for each in psutil.wait_procs(tree, timeout=KILL_SECONDS)[1]:
-            # A zombie is an entry that waits for its parent, which may never ask.
-            with suppress(psutil.NoSuchProcess):
-                remaining += [each] if each.status() != psutil.STATUS_ZOMBIE else []
-        if remaining:
+        if remaining := [each for each in psutil.wait_procs(tree, timeout=KILL_SECONDS)[1] if _runs(each)]:
             raise LaunchFailedError(what_remains(remaining))
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether it is more than an entry that waits for its parent, which may never ask."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def run_planned(planned: Planned[Kept], folder: Path, executor: Executor[Any] = HERE) -> Kept:

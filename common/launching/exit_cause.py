@@ -52,9 +52,7 @@ def read(status: int, deadline_seconds: float, log: str, launcher: Launcher = PR
     if silence := min(silences, key=re.Match.start, default=None):
         rank = silence.groupdict().get("rank", "0")
         return Ended("failed", f"rank {rank} stopped answering, so all processes were ended.")
-    # Our own sentence may name the process that a signal ended or stopped before the others ended.
-    names_the_first = re.compile(f"{ENDED_WITH_SIGNAL}|{STOPPED_BY_SIGNAL}").search
-    endings = sorted(sentences(log), key=lambda each: (each.status != "failed", not names_the_first(each.reason or "")))
+    endings = sorted(sentences(log), key=lambda ended: (ended.status != "failed", not _names_the_first(ended)))
     for match in filter(None, (re.search(report, log) for report in launcher.signal_reports)):
         is_of_first = "status" in match.groupdict()
         if is_of_first or not endings or endings[0].status != "failed":
@@ -66,6 +64,11 @@ def read(status: int, deadline_seconds: float, log: str, launcher: Launcher = PR
         cause = " ".join(match["cause"].split()).rstrip(".")
         return Ended("failed", f"The launcher gave up ({cause}): {_REMEDY}.")
     return Ended("failed", f"It ended with status {status}.")
+
+
+def _names_the_first(ended: Ended) -> bool:
+    """Whether our own sentence names the process that a signal ended or stopped before the others ended."""
+    return any(words in (ended.reason or "") for words in (ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL))
 
 
 def exit_status(status: int) -> int:

@@ -90,17 +90,7 @@ def main() -> None:
     if parent:
         end_with_parent(int(parent))
     program, request, command = prepare(sys.argv[1:])
-    # In a network of its own nothing outside reaches the frameworks' servers, which listen on every interface, and the
-    # bytes of the loopback are the launch's alone.
-    if machine.has_private_network():
-        # A new network namespace has the interface lo switched off (netdevice(7), SIOCSIFFLAGS and IFF_UP).
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-            fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))
-    elif not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
-        print_note("no private network (unshare --user --net isn't allowed here), so wire bytes aren't known.")
-    else:
-        os.environ[machine.PRIVATE_NETWORK] = "1"
-        os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
+    _enter_private_network()
     exit_on_signals()
     note_what_is_left_out()
     # A session keeps all output in the launch's log, and reads there how it ended.
@@ -174,6 +164,23 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
         request = dataclasses.replace(request, limits=dataclasses.replace(task, record=record))
     script = script_for(program, given, runner)
     return program, request, command_for(program, request.workers, script, port, request.options)
+
+
+def _enter_private_network() -> None:
+    """Start this program anew in a network namespace of its own, or say that there is none.
+
+    There nothing outside reaches the frameworks' servers, which listen on every interface, and the bytes of the
+    loopback are the launch's alone.
+    """
+    if machine.has_private_network():
+        # A new network namespace has the interface lo switched off (netdevice(7), SIOCSIFFLAGS and IFF_UP).
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))
+    elif not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
+        print_note("no private network (unshare --user --net isn't allowed here), so wire bytes aren't known.")
+    else:
+        os.environ[machine.PRIVATE_NETWORK] = "1"
+        os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
 
 
 if __name__ == "__main__":

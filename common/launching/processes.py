@@ -32,7 +32,6 @@ KILL_SECONDS = 5.0
 _GRACE_SECONDS, _LOOK_SECONDS = 5.0, 0.1
 _MOST_RESTARTS, _RESTART_PAUSE_SECONDS = 3, 1.0
 _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_KILLED = (os.CLD_KILLED, signal.SIGKILL)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # From linux/prctl.h.
 
 
@@ -102,9 +101,7 @@ def run_group(
                 time.sleep(_RESTART_PAUSE_SECONDS)
                 start(ended)
             elif status:
-                statuses = {number: psutil.Process(each.pid).status() for number, each in running.items()}
-                stopped = [number for number, each in statuses.items() if each == psutil.STATUS_STOPPED]
-                return Outcome(status, failed=ended, stopped=next(iter(stopped), None))
+                return Outcome(status, failed=ended, stopped=_stopped_one(running))
         return Outcome(0)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
@@ -156,14 +153,23 @@ def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: floa
     numbers = {os.pidfd_open(process.pid): number for number, process in running.items()}
     try:
         ended, _, _ = select.select(numbers, [], [], max(deadline - time.monotonic(), 0))
-        # By SIGKILL, which no process does to itself. Each can still be waited for.
-        how = {each: os.waitid(os.P_PIDFD, each, os.WEXITED | os.WNOWAIT) for each in ended}
-        killed = [each for each, way in how.items() if way and (way.si_code, way.si_status) == _KILLED]
-        first = next(iter([*killed, *ended]), None)
+        first = next((descriptor for descriptor in (*filter(_was_killed, ended), *ended)), None)
     finally:
         for descriptor in numbers:
             os.close(descriptor)
     return None if first is None else numbers[first]
+
+
+def _was_killed(descriptor: int) -> bool:
+    """Whether SIGKILL ended the process, which no process does to itself. It can still be waited for."""
+    ended = os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT)
+    return ended is not None and (ended.si_code, ended.si_status) == (os.CLD_KILLED, signal.SIGKILL)
+
+
+def _stopped_one(running: Mapping[int, subprocess.Popen[bytes]]) -> int | None:
+    """The number of a process that a signal has stopped, or None."""
+    statuses = {number: psutil.Process(process.pid).status() for number, process in running.items()}
+    return next((number for number, status in statuses.items() if status == psutil.STATUS_STOPPED), None)
 
 
 def end_all(look: Callable[[], Sequence[psutil.Process]]) -> tuple[int, Sequence[psutil.Process]]:

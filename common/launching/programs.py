@@ -73,14 +73,7 @@ def refuse_early(program: Program, request: Request) -> None:
             raise TypeError(f"{program.name} isn't asked for a {type(limits).__name__}.")
     if limits.device == "gpu" and gpus < workers:
         raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
-    task = limits if isinstance(limits, Task) else None
-    needed, free = options.shared_memory_bytes(task, workers), shutil.disk_usage(SHARED_MEMORY).free
-    if needed > free:
-        raise UserError(
-            f"{workers} workers need {needed / 2**20:.1f} MiB of shared memory, and {SHARED_MEMORY} has "
-            f"{free / 2**20:.1f} MiB free: give a container more by --shm-size (Docker, Podman) or by an emptyDir of "
-            "medium Memory there (Kubernetes), or start fewer workers."
-        )
+    _refuse_small_shared_memory(request)
     if limits.record:
         ensure_writable(limits.record)
     if isinstance(program, Strategy) and isinstance(limits, Task):
@@ -90,6 +83,18 @@ def refuse_early(program: Program, request: Request) -> None:
             ensure_writable(limits.checkpoint)
             if limits.checkpoint.exists():
                 read_checkpoint(limits.checkpoint, limits, share.global_batch)
+
+
+def _refuse_small_shared_memory(request: Request) -> None:
+    """Raises UserError where the launch needs more in /dev/shm than is free there."""
+    task = request.limits if isinstance(request.limits, Task) else None
+    needed, free = request.options.shared_memory_bytes(task, request.workers), shutil.disk_usage(SHARED_MEMORY).free
+    if needed > free:
+        raise UserError(
+            f"{request.workers} workers need {needed / 2**20:.1f} MiB of shared memory, and {SHARED_MEMORY} has "
+            f"{free / 2**20:.1f} MiB free: give a container more by --shm-size (Docker, Podman) or by an emptyDir of "
+            "medium Memory there (Kubernetes), or start fewer workers."
+        )
 
 
 def _refuse_fault(strategy: Strategy, task: Task, workers: int, options: Options) -> None:

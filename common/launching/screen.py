@@ -41,17 +41,7 @@ class ErrorOutput:
         """Give the descriptor that processes write to. All of it has been read when the block is over."""
         self.show_rest()
         reader, writer = os.pipe()
-
-        def read() -> None:
-            is_held = False
-            with os.fdopen(reader, "rb") as lines:
-                for line in lines:
-                    self._lines.append(line)
-                    is_held = is_held or any(exit_cause.sentences(line.decode(errors="replace")))
-                    if not is_held:
-                        self.show_rest()
-
-        thread = threading.Thread(target=read, daemon=True)
+        thread = threading.Thread(target=self._read, args=(reader,), daemon=True)
         thread.start()
         try:
             yield writer
@@ -59,6 +49,15 @@ class ErrorOutput:
             os.close(writer)
             # A process that not even SIGKILL has ended would hold the other end on.
             thread.join(_LEAVE_SECONDS)
+
+    def _read(self, reader: int) -> None:
+        is_held = False
+        with os.fdopen(reader, "rb") as lines:
+            for line in lines:
+                self._lines.append(line)
+                is_held = is_held or any(exit_cause.sentences(line.decode(errors="replace")))
+                if not is_held:
+                    self.show_rest()
 
     def show_rest(self) -> None:
         """Print the lines that aren't on the screen yet."""

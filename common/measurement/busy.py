@@ -31,10 +31,7 @@ def with_busy_work(observe: Callable[..., None], share: float = SHARE) -> Callab
 
     def observe_busily(run: Run, losses: object, rows: object = 0, steps: int = 1) -> None:
         nonlocal spin_seconds, windows, steps_of_window, spun_of_window
-        start = now = time.perf_counter()
-        while now - start < steps * spin_seconds:
-            now = time.perf_counter()
-        spun_of_window += now - start
+        spun_of_window += _spin(steps * spin_seconds)
         steps_of_window += steps
         before = run.clock.training_seconds
         observe(run, losses, rows, steps)
@@ -45,6 +42,14 @@ def with_busy_work(observe: Callable[..., None], share: float = SHARE) -> Callab
             steps_of_window, spun_of_window = 0, 0.0
 
     return observe_busily
+
+
+def _spin(seconds: float) -> float:
+    """Keep this core busy for so long; returns how long it really was."""
+    start = now = time.perf_counter()
+    while now - start < seconds:
+        now = time.perf_counter()
+    return now - start
 
 
 if __name__ == "__main__":

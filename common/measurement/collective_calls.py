@@ -81,6 +81,15 @@ class _Call:
         return None
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """What calls one right after the other took of the network and of this process's processor time."""
+
+    calls: int
+    sent_bytes: int | None
+    processor_seconds: float
+
+
 def measure(
     library: Library,
     sweep: Sweep,
@@ -102,14 +111,7 @@ def measure(
         timing_seconds = statistics.median(left - entered for entered, left in empty_calls) / 1e9
         about = {"facts": dict(facts), "timing_seconds": timing_seconds}
         append_line(lines, hosts | facts_of(world, library.family.packages) | about)
-    if sweep.messages:
-        messages = read_trace(sweep.messages).messages
-        size_bytes = sum(each.size_bytes for each in messages)
-        cells = [Cell(collective=STEP, size_bytes=size_bytes, status="ok", messages=messages)]
-    else:
-        sizes = {each: [0] if each == Collective.BARRIER else sweep.size_bytes for each in sweep.collectives}
-        cells = [Cell(collective=str(each), size_bytes=size, status="ok") for each in sizes for size in sizes[each]]
-    for planned in cells:
+    for planned in _planned(sweep):
         cell = _cell(library, sweep, world, prepare, barrier, planned)
         if lines:
             append_line(lines, cell)
@@ -123,6 +125,18 @@ def measure(
             raise LaunchFailedError(str(cell.reason))
     if lines:
         append_line(lines, {"elapsed_seconds": startup.seconds_since_start()})
+
+
+def _planned(sweep: Sweep) -> list[Cell]:
+    """The cells that are to be measured; only a step's has its messages."""
+    if sweep.messages:
+        messages = read_trace(sweep.messages).messages
+        size_bytes = sum(each.size_bytes for each in messages)
+        return [Cell(collective=STEP, size_bytes=size_bytes, status="ok", messages=messages)]
+    sizes = {each: [0] if each == Collective.BARRIER else sweep.size_bytes for each in sweep.collectives}
+    return [
+        Cell(collective=str(each), size_bytes=size, status="ok") for each in sweep.collectives for size in sizes[each]
+    ]
 
 
 def _cell(
@@ -142,13 +156,13 @@ def _cell(
     moments, error = _timed(sweep, call, barrier)
     loop_calls = sweep.iterations if sweep.pipelined else 1
     # Of ranks in one process it is that process's alone.
-    calls, sent_bytes, processor_seconds = _counted(world, call.timed(), moments, loop_calls)
-    gathered = world.all_gather((moments, error, sent_bytes, processor_seconds))
-    if error := next((error for _, error, *_ in gathered if error), None):
+    gathered = world.all_gather((moments, error, _counted(world, call.timed(), moments, loop_calls)))
+    if error := next((error for _, error, _ in gathered if error), None):
         return structs.replace(planned, status="failed", reason=f"{library.title}: {error}.")
     # All by the first rank's first moment, so that the numbers are small; hosts' clocks stay as they are.
     start = gathered[0][0][0][0]
-    sent = [each for _, _, each, _ in gathered if each is not None]
+    calls = gathered[0][2].calls
+    sent = [counted.sent_bytes for *_, counted in gathered if counted.sent_bytes is not None]
     algorithms = list(filter(None, (library.algorithm(each.collective, each.size_bytes) for each in parts)))
     formulas = [
         algorithm.sent_bytes and algorithm.sent_bytes(each.size_bytes, world.size)
@@ -160,11 +174,11 @@ def _cell(
     return structs.replace(
         planned,
         loop_calls=loop_calls,
-        entered_seconds=[[(entered - start) / 1e9 for entered, _ in of_rank] for of_rank, *_ in gathered],
-        left_seconds=[[(left - start) / 1e9 for _, left in of_rank] for of_rank, *_ in gathered],
+        entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls, *_ in gathered],
+        left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls, *_ in gathered],
         counted_calls=calls,
         sent_bytes=sum(sent) / calls if sent else None,
-        processor_seconds=sum(each for *_, each in gathered) / calls,
+        processor_seconds=sum(counted.processor_seconds for *_, counted in gathered) / calls,
         formula_bytes=None if not is_counted or None in formulas else sum(filter(None, formulas)),
         algorithm="; ".join(dict.fromkeys(each.name for each in algorithms)),
     )
@@ -225,10 +239,8 @@ def _clocked(run: Callable[[], object]) -> tuple[int, int]:
     return entered, now(clock)
 
 
-def _counted(
-    world: World, run: Callable[[], object], moments: list[tuple[int, int]], loop_calls: int
-) -> tuple[int, int | None, float]:
-    """The calls made one right after the other, and the bytes and the processor seconds that they took here.
+def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, int]], loop_calls: int) -> _Counted:
+    """Count over calls one right after the other.
 
     Meetings of the ranks before and after send something too, which as many meetings without calls tell. The ranks of
     a host follow one another, and the first of them counts its host's bytes.
@@ -250,4 +262,4 @@ def _counted(
         world.all_gather(None)
         sent.append((machine.bytes_sent(interface) if interface else 0) - before)
     sent_bytes = max(sent[1] - sent[0], 0) if interface else None
-    return calls, sent_bytes, max(processor[1] - processor[0], 0.0)
+    return _Counted(calls, sent_bytes, max(processor[1] - processor[0], 0.0))

@@ -47,9 +47,10 @@ class Meter:
         core_seconds = steal_seconds = busy_seconds = None
         if before.cores and after.cores:
             core_seconds = len(self._cores) * (after.seconds - before.seconds)
-            steal_seconds, rest_seconds = (end - begin for begin, end in zip(before.cores, after.cores, strict=True))
+            steal_seconds = after.cores.steal_seconds - before.cores.steal_seconds
             # Processes that this one started, such as those that load its rows, would count as strangers.
             if self._is_pinned and not multiprocessing.active_children():
+                rest_seconds = after.cores.rest_seconds - before.cores.rest_seconds
                 busy_seconds = core_seconds - steal_seconds - rest_seconds
         megahertz: list[float] = []
         for core in self._cores if self._is_pinned else ():
@@ -87,15 +88,22 @@ def _spin() -> float:
 
 
 @dataclass(frozen=True)
+class _CoreTimes:
+    """Seconds since the machine's boot of some cores together."""
+
+    steal_seconds: float
+    rest_seconds: float
+    """Neither stolen nor spent on any process: idle, waiting for a disk, or serving interrupts."""
+
+
+@dataclass(frozen=True)
 class _Reading:
     seconds: float
     own_seconds: float
     """Processor time of all threads of this process."""
     involuntary_switches: int
-    cores: tuple[float, float] | None
-    """Seconds since the machine's boot of all cores together that were stolen, and that were neither stolen nor spent
-    on any process: idle, waiting for a disk, or serving interrupts. None where the kernel lacks one of these cores, or
-    counts nothing, as some containers' does."""
+    cores: _CoreTimes | None
+    """None where the kernel lacks one of these cores, or counts nothing, as some containers' does."""
     throttled_seconds: float
 
 
@@ -117,6 +125,6 @@ def _read(cores: Sequence[int], throttles: Sequence[Path]) -> _Reading:
     if len(ticks) == len(names) and all(len(counts) >= 8 and any(counts) for counts in ticks):
         # user, nice, system, idle, iowait, irq, softirq, steal, and guests', which are in user and nice too.
         rest, steal = sum(sum(counts[3:7]) for counts in ticks), sum(counts[7] for counts in ticks)
-        times = (steal * TICK_SECONDS, rest * TICK_SECONDS)
+        times = _CoreTimes(steal * TICK_SECONDS, rest * TICK_SECONDS)
     throttled_seconds = limits.throttled_seconds(throttles)
     return _Reading(time.perf_counter(), time.process_time(), switches, times, throttled_seconds)

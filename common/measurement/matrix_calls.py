@@ -95,28 +95,7 @@ def measure(
     check_workers(way, products, products.workers or world.size)
     cells: list[Cell] = []
     for size in products.sizes:
-        a, b, c = (np.empty((size, size), np.float32) if world.rank == 0 else None for _ in range(3))
-        matrices = Matrices(size, a, b, c)
-        multiply = prepare(matrices)
-        timed: list[Parts] = []
-        wrong = None
-        # A wrong product ends no call: the other ranks make all of theirs.
-        for call in range(products.warmup_iterations + products.iterations):
-            if world.rank == 0:
-                matrices.load(products.seed, call)
-            barrier()
-            parts = Parts()
-            multiply(parts)
-            if world.rank == 0:
-                wrong = wrong or matrices.what_is_wrong()
-            if call >= products.warmup_iterations:
-                timed.append(parts)
-        gathered = world.all_gather(([each.moments for each in timed], wrong))
-        if wrong := gathered[0][1]:
-            raise LaunchFailedError(f"{way.title}: {wrong}.")
-        start = gathered[0][0][0][0]
-        moments = [[[(moment - start) / 1e9 for moment in call] for call in calls] for calls, _ in gathered]
-        cells.append(Cell(size=size, parts=timed[0].names, moments_seconds=moments))
+        cells.append(_cell(way, products, world, barrier, prepare, size))
         if world.rank == 0:
             print(in_words(cells[-1]), flush=True)
     if world.rank == 0 and products.record:
@@ -137,3 +116,35 @@ def declared(way: MatrixProgram, products: Products, workers: int) -> dict[str, 
         # Where the record was first written says nothing of the launch.
         "products": dataclasses.replace(products, record=None),
     }
+
+
+def _cell(
+    way: MatrixProgram,
+    products: Products,
+    world: World,
+    barrier: Callable[[], object],
+    prepare: Callable[[Matrices], Multiply],
+    size: int,
+) -> Cell:
+    a, b, c = (np.empty((size, size), np.float32) if world.rank == 0 else None for _ in range(3))
+    matrices = Matrices(size, a, b, c)
+    multiply = prepare(matrices)
+    timed: list[Parts] = []
+    wrong = None
+    # A wrong product ends no call: the other ranks make all of theirs.
+    for call in range(products.warmup_iterations + products.iterations):
+        if world.rank == 0:
+            matrices.load(products.seed, call)
+        barrier()
+        parts = Parts()
+        multiply(parts)
+        if world.rank == 0:
+            wrong = wrong or matrices.what_is_wrong()
+        if call >= products.warmup_iterations:
+            timed.append(parts)
+    gathered = world.all_gather(([each.moments for each in timed], wrong))
+    if wrong := gathered[0][1]:
+        raise LaunchFailedError(f"{way.title}: {wrong}.")
+    start = gathered[0][0][0][0]
+    moments = [[[(moment - start) / 1e9 for moment in call] for call in calls] for calls, _ in gathered]
+    return Cell(size=size, parts=timed[0].names, moments_seconds=moments)

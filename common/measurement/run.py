@@ -23,7 +23,8 @@ from common.errors import LaunchFailedError
 from common.files import ensure_writable
 from common.measurement import machine, record, startup
 from common.measurement.boundaries import Boundaries
-from common.measurement.clock import MOST_STATES, Clock, unforeseen, windows_of
+from common.measurement.clock import Clock
+from common.measurement.windows import MOST_STATES, unforeseen, windows_of
 from common.measurement.world import World
 from common.paths import new_record
 from common.records.files import write_record

@@ -2,10 +2,20 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol, TypeVar
 
 from common.measurement import machine, startup
 from common.measurement.machine import Pinning
+
+T = TypeVar("T")
+
+
+class AllGather(Protocol):
+    """Hands every rank's object to every rank."""
+
+    def __call__(self, value: T, /) -> list[T]:
+        """The objects in the order of the ranks."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +32,7 @@ class World:
     """What carries the tensors, such as gloo."""
     device: str = "cpu"
     """What computes: cpu, or a GPU's name."""
-    all_gather: Callable[[Any], list[Any]] = lambda value: [value]
+    all_gather: AllGather = lambda value: [value]
     """Hands every rank's object to every rank, in the order of the ranks."""
     synchronize: Callable[[], object] = lambda: None
     """Waits until the device has done all it was given."""

@@ -111,25 +111,7 @@ def _blocks(logs: np.ndarray, size: int) -> list[list[float]]:
 
 def promises(calibration: Calibration) -> list[Promise]:
     """What was promised, and whether it holds."""
-    blocks, allowed = calibration.blocks, most_alarms(calibration.blocks)
-    alarms = f"Equal launches were called different in {calibration.alarms} of {blocks} blocks of six rounds"
-    bound = f"by 95 % Clopper-Pearson the risk is at most {_percent(calibration.alarms_bound)}"
-    few = f"{alarms} ({bound}): too few to conclude anything, which takes {BLOCKS}."
-    seen = f"{alarms}, where {allowed} at most may be; {bound}."
-    is_enough = blocks >= BLOCKS
-    equal = Promise("equal launches", calibration.alarms <= allowed if is_enough else None, seen if is_enough else few)
-    found = (
-        f"Busy work of 5 % of a step was found in {calibration.found} of {calibration.long_blocks} blocks of ten "
-        f"rounds, at a spread within rounds of {_percent(calibration.spread)}"
-    )
-    smallest = f"The smallest difference found in 90 % of such blocks is {_percent(calibration.smallest_difference)}."
-    if calibration.spread > LARGEST_SPREAD:
-        holds, why = None, f"; above {_percent(LARGEST_SPREAD)} nothing is promised"
-    elif not is_enough:
-        holds, why = None, ": too few to conclude anything"
-    else:
-        holds, why = calibration.found >= POWER * calibration.long_blocks, ", where 90 % at least must be"
-    return [equal, Promise("busy work", holds, f"{found}{why}. {smallest}")]
+    return [_false_alarms(calibration), _busy_work(calibration)]
 
 
 def most_alarms(blocks: int) -> int:
@@ -140,6 +122,31 @@ def most_alarms(blocks: int) -> int:
     from scipy.special import bdtr
 
     return next(alarms for alarms in range(blocks + 1) if bdtr(alarms, blocks, FAMILY_ERROR) >= 0.95)
+
+
+def _false_alarms(calibration: Calibration) -> Promise:
+    blocks, allowed = calibration.blocks, most_alarms(calibration.blocks)
+    seen = f"Equal launches were called different in {calibration.alarms} of {blocks} blocks of six rounds"
+    bound = f"by 95 % Clopper-Pearson the risk is at most {_percent(calibration.alarms_bound)}"
+    if blocks < BLOCKS:
+        return Promise("equal launches", None, f"{seen} ({bound}): too few to conclude anything, which takes {BLOCKS}.")
+    seen = f"{seen}, where {allowed} at most may be; {bound}."
+    return Promise("equal launches", calibration.alarms <= allowed, seen)
+
+
+def _busy_work(calibration: Calibration) -> Promise:
+    seen = (
+        f"Busy work of 5 % of a step was found in {calibration.found} of {calibration.long_blocks} blocks of ten "
+        f"rounds, at a spread within rounds of {_percent(calibration.spread)}"
+    )
+    smallest = f"The smallest difference found in 90 % of such blocks is {_percent(calibration.smallest_difference)}."
+    if calibration.spread > LARGEST_SPREAD:
+        why = f"above {_percent(LARGEST_SPREAD)} nothing is promised"
+        return Promise("busy work", None, f"{seen}; {why}. {smallest}")
+    if calibration.blocks < BLOCKS:
+        return Promise("busy work", None, f"{seen}: too few to conclude anything. {smallest}")
+    holds = calibration.found >= POWER * calibration.long_blocks
+    return Promise("busy work", holds, f"{seen}, where 90 % at least must be. {smallest}")
 
 
 def in_words(calibration: Calibration) -> str:

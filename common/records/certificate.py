@@ -239,10 +239,7 @@ def _compared(
     if record.task.is_smooth and record.exchange and not wrong_losses:
         _check(record, maths_of(record.task))
         trajectory = oracle(record)
-        # Of a loss in each step, of the whole batch or of a shard.
-        own = np.array(record.shard_losses, np.float64)
-        expected = np.broadcast_to(trajectory.shard_losses(record.shards)[:, record.first_step :], own.shape)
-        deviations = np.max(np.vectorize(loss_deviation)(own, expected), axis=0)
+        deviations = _loss_deviations(record, trajectory)
         left = np.flatnonzero(deviations > LOSS_TOLERANCE)
         if left.size and not wrong:
             wrong.append(f"losses leave the oracle's at step {record.first_step + left[0]}")
@@ -288,6 +285,14 @@ def _check(record: Record, maths: Task) -> None:
         )
     if record.data_sha256 and record.data_sha256 != oracle_cache.data_digest(maths):
         raise UserError("The rows of this launch aren't those of the data set on this machine.")
+
+
+def _loss_deviations(record: Record, trajectory: Trajectory) -> np.ndarray:
+    """The largest deviation of a loss in each step, of the whole batch or of a shard, (steps,)."""
+    own = np.array(record.shard_losses, np.float64)
+    expected = trajectory.shard_losses(record.shards)[:, record.first_step :]
+    of_shards = np.vectorize(loss_deviation)(own, np.broadcast_to(expected, own.shape))
+    return np.max(of_shards, axis=0)
 
 
 def _miscounted(comparison: Certificate) -> str:

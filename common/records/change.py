@@ -128,17 +128,20 @@ def failure(rows: Sequence[Change]) -> str | None:
         if named := [f"{row.in_words()} ({row.evidence()})" for row in rows if row.verdict == verdict]:
             sentences.append(f"{cause}: {', '.join(named)}")
     if not sentences and not {row.verdict for row in rows} & {*COMPARED}:
-        most, failing = max(row.n for row in rows), [row for row in rows if row.verdict == "fails in both"]
-        if failing:
-            why = f"launches fail with both ({failing[0].note})"
-        elif most:
-            made = "1 round was made" if most == 1 else f"{most} rounds were made"
-            why = f"{made}, and it takes {FEWEST_LAUNCHES}: raise --minutes, or name fewer --strategies"
-        else:
-            why = rows[0].note
-        sentences = [f"nothing could be compared with {commit}: {why}"]
+        sentences = [f"nothing could be compared with {commit}: {_why_nothing(rows)}"]
     text = "; ".join(sentences)
     return f"{text[0].upper()}{text[1:]}." if text else None
+
+
+def _why_nothing(rows: Sequence[Change]) -> str:
+    """The reason, and the remedy where there is one."""
+    if failing := [row for row in rows if row.verdict == "fails in both"]:
+        return f"launches fail with both ({failing[0].note})"
+    most = max(row.n for row in rows)
+    if not most:
+        return rows[0].note
+    made = "1 round was made" if most == 1 else f"{most} rounds were made"
+    return f"{made}, and it takes {FEWEST_LAUNCHES}: raise --minutes, or name fewer --strategies"
 
 
 def summary(rows: Sequence[Change]) -> str:

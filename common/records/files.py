@@ -18,7 +18,6 @@ from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Versioned
 Kind = TypeVar("Kind", bound=Versioned)
 
 _REMEDY = "delete it and run its launch again"
-_hints_of = cache(get_type_hints)
 _MOST_LETTERS = 300
 
 EARLIER_VERSION = 3
@@ -59,13 +58,7 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
         which = _one_line(str(version)) if type(version) is int else "that isn't a number"
         raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
-        if version == EARLIER_VERSION:
-            values = {name: value for name, value in values.items() if name not in GONE}
-            if isinstance(task := values.get("task"), dict):
-                # Options that a task lacked are at their defaults.
-                values["task"] = {**msgspec.to_builtins(Task(), enc_hook=str), **task}
-            values["schema_version"] = SCHEMA_VERSION
-        return from_json(values, kind)
+        return from_json(values if version == SCHEMA_VERSION else _lifted(values), kind)
     except (UserError, ValueError, TypeError) as error:
         raise UserError(f"{path} is damaged ({_one_line(str(error))}): {_REMEDY}.") from error
 
@@ -109,11 +102,10 @@ def from_json(values: Mapping[str, object], kind: type[Kind]) -> Kind:
     Raises ValueError for a value that its field can't have, and UserError for a task that can't be meant.
     """
     # What is unknown or missing in a dataclass passes msgspec.
-    for name, shape in _hints_of(kind).items():
+    for name, names in _fields_of_dataclasses(kind).items():
         given = values.get(name)
-        if not dataclasses.is_dataclass(shape) or not isinstance(given, dict):
+        if not isinstance(given, dict):
             continue
-        names = [each.name for each in dataclasses.fields(shape)]
         if missing := [each for each in names if each not in given]:
             raise ValueError(f"its {name} lacks {', '.join(missing)}")
         if unknown := given.keys() - {*names}:
@@ -121,6 +113,13 @@ def from_json(values: Mapping[str, object], kind: type[Kind]) -> Kind:
         if large := [each for each in names if isinstance(given[each], int | float) and abs(given[each]) > MOST]:
             raise ValueError(f"its {name} has too large a number of {', '.join(large)}")
     return msgspec.convert(values, kind, dec_hook=_path)
+
+
+@cache
+def _fields_of_dataclasses(kind: type) -> dict[str, list[str]]:
+    """The names in each dataclass that is a field of the struct."""
+    shapes = {name: shape for name, shape in get_type_hints(kind).items() if dataclasses.is_dataclass(shape)}
+    return {name: [each.name for each in dataclasses.fields(shape)] for name, shape in shapes.items()}
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -140,3 +139,11 @@ def _path(shape: type, value: object) -> object:
     if shape is Path and isinstance(value, str | Path):
         return Path(value)
     raise TypeError(f"{value!r:.40} is no {shape.__name__}")
+
+
+def _lifted(values: Mapping[str, object]) -> dict[str, object]:
+    """The values of a record of the schema version before, as now. Options that a task lacked are at their defaults."""
+    fields = {name: value for name, value in values.items() if name not in GONE}
+    if isinstance(task := fields.get("task"), dict):
+        fields["task"] = {**msgspec.to_builtins(Task(), enc_hook=str), **task}
+    return fields | {"schema_version": SCHEMA_VERSION}

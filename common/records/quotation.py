@@ -53,12 +53,17 @@ def distributing_lines(script: str) -> tuple[Quotation, ...]:
         while below < len(lines) and is_comment[below]:
             below += 1
         if node := begun_on.get(below + 1):
-            last, body = node.end_lineno or node.lineno, getattr(node, "body", None)
-            if isinstance(body, list):
-                # What may stand between a header and its body are comments: it ends where its last expression does.
-                parts = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
-                ends = [end for part in parts for each in ast.walk(part) if (end := getattr(each, "end_lineno", None))]
-                last = max([node.lineno, *[end for end in ends if end < body[0].lineno]])
-            code = textwrap.dedent("\n".join(lines[first:last]))
+            code = textwrap.dedent("\n".join(lines[first : _last_line(node)]))
             quotations.append(Quotation(line=first + 1, code=code))
     return tuple(quotations)
+
+
+def _last_line(node: _Located) -> int:
+    """Number of the last line of a node; of the header of one with statements inside."""
+    body = getattr(node, "body", None)
+    if not isinstance(body, list):
+        return node.end_lineno or node.lineno
+    # What may stand between a header and its body are comments: the header ends where its last expression does.
+    parts = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
+    ends = [end for part in parts for each in ast.walk(part) if (end := getattr(each, "end_lineno", None))]
+    return max([node.lineno, *[end for end in ends if end < body[0].lineno]])

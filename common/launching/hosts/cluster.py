@@ -255,13 +255,7 @@ def find(console: Console, selection: Selection, workers: Sequence[int]) -> Clus
         slots, cores = min(host.slots for host in hosts), min(member.cores for member in surveyed)
         by_srun = selection.slurm and slurm.starts_mpi(hosts)
         spread, link_of = Hosts(len(hosts), slots, cores, srun_starts_mpi=by_srun), lambda job: link_between()
-        all_slots, fewest = len(hosts) * slots, min((count for count in workers if count > 1), default=1)
-        if fewest > all_slots:
-            words = "1 host has" if len(hosts) == 1 else f"{len(hosts)} hosts have"
-            raise UserError(
-                f"{words} {all_slots} slots together, and {fewest} workers need as many: name more hosts or slots, or "
-                "give --workers 1."
-            )
+        _refuse_without_slots(spread, workers)
     if selection.slurm:
         slurm.refuse_types(surveyed)
     virtual = Virtual(delay_seconds=selection.first_cable.delay_seconds, cores_per_host=selection.cores_per_host)
@@ -273,6 +267,17 @@ def find(console: Console, selection: Selection, workers: Sequence[int]) -> Clus
         virtual=virtual if wires else None,
         allocation=slurm.allocated(hosts) if selection.slurm else None,
     )
+
+
+def _refuse_without_slots(spread: Hosts, workers: Sequence[int]) -> None:
+    """Raises UserError where the hosts have no slots for any world of several workers that is asked for."""
+    slots, fewest = spread.count * spread.slots, min((count for count in workers if count > 1), default=1)
+    if fewest > slots:
+        words = f"{spread.count} host has" if spread.count == 1 else f"{spread.count} hosts have"
+        raise UserError(
+            f"{words} {slots} slots together, and {fewest} workers need as many: name more hosts or slots, or give "
+            "--workers 1."
+        )
 
 
 def _calibrated(description: Description) -> Callable[[Job], Link]:

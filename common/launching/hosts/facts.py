@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from common.declarations import catalogue
+from common.declarations.strategy import Family
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError
 from common.launching.hosts import supervisor
@@ -73,14 +74,6 @@ class Facts(Part, frozen=True, kw_only=True):
 def facts(peers: Sequence[str]) -> Facts:
     """The facts of this host, whose `peers` are the names of the others."""
     changes = no_room = None
-    environments: dict[str, dict[str, str] | None] = {}
-    for name, family in catalogue.families().items():
-        environments[name] = None
-        with suppress(NotInstalledError, subprocess.CalledProcessError):
-            if python := inventory.python_of(name):
-                command = [str(python), "-c", _VERSIONS, *family.packages]
-                printed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
-                environments[name] = json.loads(printed)
     with suppress(OSError, subprocess.CalledProcessError):
         command = ["git", "-C", str(ROOT), "diff", "--binary", "HEAD"]
         changes = hashlib.sha256(subprocess.run(command, capture_output=True, check=True).stdout).hexdigest()
@@ -94,7 +87,7 @@ def facts(peers: Sequence[str]) -> Facts:
         commit=machine.git_commit(),
         changes=changes,
         python=platform.python_version(),
-        environments=environments,
+        environments={name: _versions(family) for name, family in catalogue.families().items()},
         cores=limits.usable_cores(),
         limits=limits.of_this_process(),
         machine=machine.host_facts(),
@@ -121,3 +114,12 @@ def route_to(peer: str) -> Route:
                 prefix_length = int(ipaddress.ip_address(each.netmask)).bit_count()
                 return Route(interface=interface, address=address, prefix_length=prefix_length)
     return Route(failure=f"no interface has the address {address}")
+
+
+def _versions(family: Family) -> dict[str, str] | None:
+    """Versions of Python and the packages in a family's environment, or None where it isn't made."""
+    with suppress(NotInstalledError, subprocess.CalledProcessError):
+        if python := inventory.python_of(family.environment):
+            command = [str(python), "-c", _VERSIONS, *family.packages]
+            return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout)
+    return None

@@ -50,26 +50,31 @@ def serve(address: str, seconds: float, answer: Callable[[dict[str, float]], obj
             # A byte of 1 is echoed; the first other one begins the stream.
             while connection.recv(1) == b"\1":
                 connection.sendall(b"\1")
-            # Once the stream has settled: what comes up to then is what the time begins with.
-            buffer, counted = bytearray(_PIECE_BYTES), 0
-            begin = now = time.monotonic()
-            settled, end = begin + _SETTLE_SHARE * seconds, begin + seconds
-            while now < end:
-                size = connection.recv_into(buffer)
-                if not size:
-                    raise ConnectionResetError("the sender left")
-                now = time.monotonic()
-                if begin < settled:
-                    begin = now
-                else:
-                    counted += size
-            if not counted:
-                raise TimeoutError("it carries next to nothing")
-            answer({"bytes_per_second": counted / (now - begin)})
+            answer({"bytes_per_second": _rate_of(connection, seconds)})
             # What is still on its way is dropped (socket(7), SO_LINGER), and the sender told to stop.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     except OSError as error:
         raise _no_link(address, error) from error
+
+
+def _rate_of(connection: socket.socket, seconds: float) -> float:
+    """Bytes received per second, once the stream has settled."""
+    buffer, counted = bytearray(_PIECE_BYTES), 0
+    begin = now = time.monotonic()
+    settled, end = begin + _SETTLE_SHARE * seconds, begin + seconds
+    while now < end:
+        size = connection.recv_into(buffer)
+        if not size:
+            raise ConnectionResetError("the sender left")
+        now = time.monotonic()
+        if begin < settled:
+            # What comes up to here is what the time begins with.
+            begin = now
+        else:
+            counted += size
+    if not counted:
+        raise TimeoutError("it carries next to nothing")
+    return counted / (now - begin)
 
 
 def send(

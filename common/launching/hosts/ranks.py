@@ -70,8 +70,15 @@ class _Part:
     folder: str | None = None
     next_heartbeat: float = 0.0
     """When it is due, on this machine's monotonic clock."""
-    rests: dict[bool, bytes] = field(default_factory=lambda: {False: b"", True: b""})
-    """Of the output and of the errors (True) the line that isn't complete yet."""
+
+
+@dataclass
+class _Stream:
+    """One output of a part."""
+
+    part: _Part
+    is_errors: bool
+    rest: bytes = b""
 
 
 def run_over_hosts(
@@ -137,7 +144,7 @@ class _Watch:
         """Watch a part as well."""
         for stream in (part.process.stdout, part.process.stderr):
             is_errors = stream is part.process.stderr
-            self._selector.register(pipe(stream), selectors.EVENT_READ, (part, is_errors))
+            self._selector.register(pipe(stream), selectors.EVENT_READ, _Stream(part, is_errors))
 
     def ends(self, seconds: float) -> Generator[_Part]:
         """The parts as they end, for so many seconds, or until none is left."""
@@ -145,18 +152,18 @@ class _Watch:
         # However much they print.
         while self._selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in self._selector.select(min(left, self._beat())):
-                (part, is_errors), piece = key.data, os.read(key.fd, _PIECE_BYTES)
-                self._log_lines(part, is_errors, piece)
+                part, piece = key.data.part, os.read(key.fd, _PIECE_BYTES)
+                self._log_lines(key.data, piece)
                 if piece:
                     continue
                 self._selector.unregister(key.fileobj)
-                if all(other.data[0] is not part for other in self._selector.get_map().values()):
+                if all(other.data.part is not part for other in self._selector.get_map().values()):
                     part.process.wait()
                     yield part
 
     def _beat(self) -> float:
         """Tell the hosts where that is due that they are still wanted; returns the seconds until it is due again."""
-        now, parts = time.monotonic(), {key.data[0] for key in self._selector.get_map().values()}
+        now, parts = time.monotonic(), {key.data.part for key in self._selector.get_map().values()}
         waiting = [part for part in parts if part.host.heartbeat_seconds]
         for part in waiting:
             if now >= part.next_heartbeat:
@@ -176,17 +183,17 @@ class _Watch:
         for part in parts:
             part.host.end(part.process)
 
-    def _log_lines(self, part: _Part, is_errors: bool, piece: bytes) -> None:
+    def _log_lines(self, stream: _Stream, piece: bytes) -> None:
         """Log the lines that are complete with this piece; an empty one is the end, and completes what there is."""
-        if is_errors:
+        part = stream.part
+        if stream.is_errors:
             part.errors += piece
-        *lines, rest = (part.rests[is_errors] + piece).split(b"\n")
-        if not piece and rest:
-            lines, rest = [rest], b""
-        part.rests[is_errors] = rest
+        *lines, stream.rest = (stream.rest + piece).split(b"\n")
+        if not piece and stream.rest:
+            lines, stream.rest = [stream.rest], b""
         named = b""
         for line in lines:
-            if not part.has_begun and not is_errors and (answer := values_in(line)) and "folder" in answer:
+            if not part.has_begun and not stream.is_errors and (answer := values_in(line)) and "folder" in answer:
                 part.has_begun, part.folder = True, answer["folder"]
             else:
                 named += b"%s| %s\n" % (part.host.name.encode(), line)

@@ -96,20 +96,21 @@ def read_hostfile(path: Path) -> list[Host]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"The hosts can't be read from {path} ({error}): name a text file in MPI's format.") from error
-    hosts: list[Host] = []
-    for line in lines:
-        name, *settings = re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() or [""]
-        slots = [word.partition("=")[2] for word in settings if word.partition("=")[0] == "slots"]
-        unknown = [word for word in settings if word.partition("=")[0] not in ("slots", "max_slots", "max-slots")]
-        if unknown:
-            raise UserError(f"{name}: `{unknown[0]}` isn't understood: write lines such as `{name} slots=2`.")
-        if len(slots) > 1 or (slots and ":" in name):
-            raise UserError(f"{name}: its slots are said twice: leave one of them out.")
-        if name:
-            hosts.append(_host_of(f"{name}:{slots[0]}" if slots else name))
+    words = (re.sub(r"\s*=\s*", "=", line.partition("#")[0]).split() for line in lines)
+    hosts = [_host_of_line(*line) for line in words if line]
     if not hosts:
         raise UserError(f"{path} names no host: write one on each line, such as `host1 slots=2`.")
     return _distinct(hosts)
+
+
+def _host_of_line(name: str, *settings: str) -> Host:
+    slots = [word.partition("=")[2] for word in settings if word.partition("=")[0] == "slots"]
+    unknown = [word for word in settings if word.partition("=")[0] not in ("slots", "max_slots", "max-slots")]
+    if unknown:
+        raise UserError(f"{name}: `{unknown[0]}` isn't understood: write lines such as `{name} slots=2`.")
+    if len(slots) > 1 or (slots and ":" in name):
+        raise UserError(f"{name}: its slots are said twice: leave one of them out.")
+    return _host_of(f"{name}:{slots[0]}" if slots else name)
 
 
 def _host_of(text: str) -> Host:

@@ -1,6 +1,6 @@
 """What the hosts of a comparison are, side by side, and what mustn't differ among them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import msgspec
@@ -72,19 +72,11 @@ def refuse(surveyed: Sequence[HostFacts]) -> None:
             of_package = [(each or {}).get(package, "none") for each in versions]
             _refuse_difference(f"{package} of the environment {name}", surveyed, of_package, remedy)
     for facts in surveyed:
-        name, peers = facts.host.name, dict[str, str]()
-        for peer, route in facts.routes.items():
-            if route.failure:
-                raise UserError(
-                    f"{name} can't reach {peer} ({route.failure}): see to it that {name} finds it by this name, in DNS "
-                    "or its /etc/hosts, and is in a network with it."
-                )
-            peers.setdefault(route.interface, peer)
-        if len(peers) > 1:
-            ways = " and ".join(f"{peer} by {interface}" for interface, peer in peers.items())
-            raise UserError(f"{name} reaches {ways}: name the hosts such that one interface leads to all of them.")
+        _refuse_routes(facts)
         if facts.no_room:
-            raise UserError(facts.no_room if name in facts.no_room else f"{name}: {facts.no_room}")
+            raise UserError(
+                facts.no_room if facts.host.name in facts.no_room else f"{facts.host.name}: {facts.no_room}"
+            )
 
 
 def _refuse_difference(trait: str, surveyed: Sequence[HostFacts], values: Sequence[str], remedy: str) -> None:
@@ -95,14 +87,26 @@ def _refuse_difference(trait: str, surveyed: Sequence[HostFacts], values: Sequen
             raise UserError(f"{names} differ in their {trait} ({values[0]}, {value}): {remedy}.")
 
 
+def _refuse_routes(facts: HostFacts) -> None:
+    name, peers = facts.host.name, dict[str, str]()
+    for peer, route in facts.routes.items():
+        if route.failure:
+            raise UserError(
+                f"{name} can't reach {peer} ({route.failure}): see to it that {name} finds it by this name, in DNS "
+                "or its /etc/hosts, and is in a network with it."
+            )
+        peers.setdefault(route.interface, peer)
+    if len(peers) > 1:
+        ways = " and ".join(f"{peer} by {interface}" for interface, peer in peers.items())
+        raise UserError(f"{name} reaches {ways}: name the hosts such that one interface leads to all of them.")
+
+
 def table(surveyed: Sequence[HostFacts]) -> Table:
     """The hosts, one in each row, and the environments of the first one, which all have where nothing is refused."""
     titles = ("host", "commit", "Python", "cores", "threads", "slots", "interface", "address", "boot clock's offset")
-    made = {
-        name: ", ".join(f"{package} {version}" for package, version in (versions or {}).items()) or "not made"
-        for name, versions in surveyed[0].environments.items()
-    }
-    rows = Table(*titles, caption="\n".join(f"{name}: {versions}" for name, versions in made.items()))
+    rows = Table(
+        *titles, caption="\n".join(f"{name}: {_listed(each)}" for name, each in surveyed[0].environments.items())
+    )
     for facts in surveyed:
         route, clock = facts.route, facts.clock
         rows.add_row(
@@ -125,3 +129,7 @@ def _short(commit: str | None) -> str:
         return "none"
     letters, plus, changes = commit.partition("+")
     return letters[:_COMMIT_LETTERS] + plus + changes
+
+
+def _listed(versions: Mapping[str, str] | None) -> str:
+    return ", ".join(f"{package} {version}" for package, version in (versions or {}).items()) or "not made"

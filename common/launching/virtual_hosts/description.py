@@ -111,14 +111,17 @@ class Description:
             raise UserError(f"There is no virtual host {name}: name one of {', '.join(self.names)}.")
         _ask(Wish(name=name, is_in=is_in))
         deadline = time.monotonic() + _ANSWER_SECONDS
-        while is_in:
-            # The host's ssh server says what it is.
-            with suppress(OSError), socket.create_connection((name, 22), timeout=1) as connection:
-                if connection.recv(4) == b"SSH-":
-                    return
+        while is_in and not _answers(name):
             if time.monotonic() > deadline:
                 raise UserError(f"{name} doesn't answer by ssh though its cable is in: start the session again.")
             time.sleep(0.05)
+
+
+def _answers(name: str) -> bool:
+    """Whether the host's ssh server says what it is."""
+    with suppress(OSError), socket.create_connection((name, 22), timeout=1) as connection:
+        return connection.recv(4) == b"SSH-"
+    return False
 
 
 def _ask(wish: Wish) -> None:

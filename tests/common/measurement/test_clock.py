@@ -8,10 +8,11 @@ from msgspec import structs
 
 from common.contract.task import Task
 from common.measurement import machine, startup
-from common.measurement.clock import Clock, windows_of
+from common.measurement.clock import Clock
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Pinning
 from common.measurement.run import Run
+from common.measurement.windows import windows_of
 from common.measurement.startup import Moment
 from common.measurement.world import World
 from common.records.training import Startup, Window

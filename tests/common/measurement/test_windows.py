@@ -1,4 +1,4 @@
-"""common/measurement/clock.py: as many steps are clocked with evidence as without, and all evidence is unclocked."""
+"""common/measurement/windows.py: as many steps are clocked with evidence as without, and all evidence is unclocked."""
 
 import dataclasses
 from itertools import pairwise
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.contract.task import PRESETS, Task
-from common.measurement.clock import MOST_STATES, unforeseen, windows_of
+from common.measurement.windows import MOST_STATES, unforeseen, windows_of
 
 DIGITS = PRESETS["digits"]
 
