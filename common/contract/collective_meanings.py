@@ -113,6 +113,7 @@ class Messages:
         if elements is None:
             raise ValueError(f"{size_bytes} bytes can't be divided among {ranks} ranks")
         self.elements = elements
+        """How many each rank puts in."""
         drawn = np.random.default_rng([seed, size_bytes, ranks])
         # As many of the largest as there are ranks add up to a number that the type holds exactly.
         is_whole = self.data_type.kind in "iu"

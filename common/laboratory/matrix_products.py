@@ -94,7 +94,7 @@ class Planned:
         products = dataclasses.replace(self.products, record=path)
         return Job(
             program=self.way,
-            limits=products,
+            workload=products,
             options=self.way.options,
             arguments=options_of(products, Products()),
             files=[path.name],

@@ -203,7 +203,8 @@ def stages(scope: Scope, seed: int, folder: Path) -> Iterator[Stage[Planned]]:
 
 def _predictions(scope: Scope, results: Path) -> Predictions:
     """What the newest sessions predict. Raises UserError where they can't."""
-    comparison, collectives = folders = [each for name in _SOURCES if (each := _newest(results, name))]
+    folders = [each for name in _SOURCES if (each := _newest(results, name))]
+    comparison, collectives = folders
     _refuse_others(read_records(comparison, Record).values(), comparison)
     measurements = measured(comparison, collectives)
     strategies = model.fit(measurements).strategies

@@ -72,15 +72,15 @@ def command_for(program: Program, workers: int, script: list[str], port: int, op
     return program.launcher.command(Launch(python_for(program), script, workers, port, options))
 
 
-def environment_for(program: Program, limits: Workload) -> dict[str, str]:
+def environment_for(program: Program, workload: Workload) -> dict[str, str]:
     """The environment variables of a launch on this machine: those it inherits, and those that the launch sets."""
-    return inherited() | settings_for(program, limits, "lo")
+    return inherited() | settings_for(program, workload, "lo")
 
 
-def settings_for(program: Program, limits: Workload, interface: str) -> dict[str, str]:
+def settings_for(program: Program, workload: Workload, interface: str) -> dict[str, str]:
     """The environment variables that a launch sets, whose workers reach one another by the network `interface`."""
-    common = {"OMP_NUM_THREADS": str(limits.threads), "PYTHONUNBUFFERED": "1"}
-    of_family = program.family.settings(int(limits.deadline_seconds), limits.threads, interface)
+    common = {"OMP_NUM_THREADS": str(workload.threads), "PYTHONUNBUFFERED": "1"}
+    of_family = program.family.settings(int(workload.deadline_seconds), workload.threads, interface)
     return common | dict(of_family) | (dict(program.variables) if isinstance(program, Library) else {})
 
 
@@ -98,25 +98,25 @@ def main() -> None:
     # torchrun, AutoGraph and others leave files there.
     with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as folder:
         outcome = _run(program, request, command, Path(folder), errors)
-    limits, status = request.limits, exit_status(outcome.status)
+    workload, status = request.workload, exit_status(outcome.status)
     if errors and status and not outcome.timed_out:
-        ended = exit_cause.read(status, limits.deadline_seconds, errors.text, program.launcher)
-        errors.conclude(program.name, ended, (limits.record or new_record(program.name)).with_suffix(".log"))
+        ended = exit_cause.read(status, workload.deadline_seconds, errors.text, program.launcher)
+        errors.conclude(program.name, ended, (workload.record or new_record(program.name)).with_suffix(".log"))
     elif errors:
         errors.show_rest()
-        if not status and isinstance(program, Strategy) and limits.record and limits.record.exists():
-            print(evidence.in_words(evidence.note_reading(limits.record, keep=False)))
-    if status and limits.record:
-        evidence_path(limits.record).unlink(missing_ok=True)
+        if not status and isinstance(program, Strategy) and workload.record and workload.record.exists():
+            print(evidence.in_words(evidence.note_reading(workload.record, keep=False)))
+    if status and workload.record:
+        evidence_path(workload.record).unlink(missing_ok=True)
     if outcome.timed_out:
-        print_failure(f"{program.name} was ended by its deadline of {limits.deadline_seconds:g} s.")
+        print_failure(f"{program.name} was ended by its deadline of {workload.deadline_seconds:g} s.")
     sys.exit(status)
 
 
 def _run(program: Program, request: Request, command: list[str], folder: Path, errors: ErrorOutput | None) -> Outcome:
     """Run the command, again where the task asks for that; its processes keep temporary files in the folder."""
-    limits = request.limits
-    environment = environment_for(program, limits) | {"TMPDIR": str(folder)}
+    workload = request.workload
+    environment = environment_for(program, workload) | {"TMPDIR": str(folder)}
     environment |= {startup.FOLDER: str(folder)} if errors else {}
     # Only what trains says when it has come to its first step.
     processes = 0
@@ -126,16 +126,16 @@ def _run(program: Program, request: Request, command: list[str], folder: Path, e
 
     def start() -> Outcome:
         if errors is None:
-            return run_group([command], environment, limits.deadline_seconds)
-        with errors.stream() as stream, waiting(folder, processes, limits.deadline_seconds):
-            return run_group([command], environment, limits.deadline_seconds, streams={"stderr": stream})
+            return run_group([command], environment, workload.deadline_seconds)
+        with errors.stream() as stream, waiting(folder, processes, workload.deadline_seconds):
+            return run_group([command], environment, workload.deadline_seconds, streams={"stderr": stream})
 
-    if not (isinstance(program, Strategy) and isinstance(limits, Task) and limits.is_accounted):
+    if not (isinstance(program, Strategy) and isinstance(workload, Task) and workload.is_accounted):
         return start()
-    assert limits.record, "It was named."
-    injector = Injector(limits.fault, program.launcher.task_in)
+    assert workload.record, "It was named."
+    injector = Injector(workload.fault, program.launcher.task_in)
     environment |= injector.variables
-    return attempts.run(limits, limits.record, injector, start, print_note)
+    return attempts.run(workload, workload.record, injector, start, print_note)
 
 
 def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
@@ -152,7 +152,7 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     programs.refuse_early(program, request)
     # The launcher, and the script that may start its own processes, have to agree on the number.
     given, port = [*given, "--workers", str(request.workers)], free_ports(1)[0]
-    task = request.limits if isinstance(request.limits, Task) else None
+    task = request.workload if isinstance(request.workload, Task) else None
     if task and task.fault and task.fault.name:
         raise UserError(
             f"--inject {task.inject}: this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes hosts "
@@ -161,7 +161,7 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     if task and program.name in catalogue.strategies() and not task.record:
         record = new_record(f"{program.name}-{task.preset}-{task.scaling}-{request.workers}w")
         given = [*given, "--record", str(record)]
-        request = dataclasses.replace(request, limits=dataclasses.replace(task, record=record))
+        request = dataclasses.replace(request, workload=dataclasses.replace(task, record=record))
     script = script_for(program, given, runner)
     return program, request, command_for(program, request.workers, script, port, request.options)
 

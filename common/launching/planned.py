@@ -38,7 +38,7 @@ class Job:
     """What is started for one launch: a program with its options, by how many workers on how many hosts."""
 
     program: Program
-    limits: Workload
+    workload: Workload
     options: Options
     """Those of its launcher; `arguments` are those of its script."""
     arguments: Sequence[str]
@@ -61,13 +61,13 @@ class Job:
     @property
     def workers(self) -> int:
         """How many there are on all hosts together."""
-        assert self.limits.workers, "A session names them."
-        return self.limits.workers
+        assert self.workload.workers, "A session names them."
+        return self.workload.workers
 
     @property
     def deadline_seconds(self) -> float:
         """After which time all of it has to have ended."""
-        return self.limits.deadline_seconds * (1 + getattr(self.limits, "restarts", 0))
+        return self.workload.deadline_seconds * (1 + getattr(self.workload, "restarts", 0))
 
     @property
     def words(self) -> list[str]:
@@ -153,7 +153,7 @@ class PlannedLaunch:
 
         return Job(
             program=strategy,
-            limits=task,
+            workload=task,
             options=self.options,
             arguments=arguments.to_arguments(task, self.options),
             files=files,
@@ -203,7 +203,7 @@ class PlannedSweep:
         swept = dataclasses.replace(self.sweep, record=record)
         return Job(
             program=self.library,
-            limits=swept,
+            workload=swept,
             options=self.library.options,
             # A script that its launcher starts on several hosts doesn't know how many ranks there are by default.
             arguments=[*options_of(swept, Sweep()), "--workers", str(swept.workers)],

@@ -31,7 +31,7 @@ Workload = Task | Sweep | Products
 class Request:
     """What is asked of a program."""
 
-    limits: Workload
+    workload: Workload
     workers: int
     options: Options
     """What its launcher is told."""
@@ -45,14 +45,14 @@ def parse(program: Program, arguments: Sequence[str]) -> Request:
     match program:
         case Strategy():
             description = f"{program.name}: {program.summary}."
-            limits, options = command_lines.parse_command_line(program, description, arguments)
+            workload, options = command_lines.parse_command_line(program, description, arguments)
         case Library():
-            limits = command_lines.parse(Sweep, f"{program.name}: {program.title}.", arguments)
+            workload = command_lines.parse(Sweep, f"{program.name}: {program.title}.", arguments)
             options = program.options
         case MatrixProgram():
-            limits = command_lines.parse(Products, f"{program.name}: {program.title}.", arguments)
+            workload = command_lines.parse(Products, f"{program.name}: {program.title}.", arguments)
             options = program.options
-    return Request(limits, limits.workers or program.most_workers or 2, options)
+    return Request(workload, workload.workers or program.most_workers or 2, options)
 
 
 def refuse_early(program: Program, request: Request) -> None:
@@ -60,34 +60,34 @@ def refuse_early(program: Program, request: Request) -> None:
 
     Raises UserError. A strategy's data set is in the cache afterwards.
     """
-    limits, workers, options, gpus = request.limits, request.workers, request.options, len(machine.gpu_names())
-    match program, limits:
+    workload, workers, options, gpus = request.workload, request.workers, request.options, len(machine.gpu_names())
+    match program, workload:
         case Strategy(), Task():
-            program.check(limits, options, workers, gpus)
-            _refuse_fault(program, limits, workers, options)
+            program.check(workload, options, workers, gpus)
+            _refuse_fault(program, workload, workers, options)
         case Library(), Sweep():
-            _refuse_collectives(program, limits, gpus)
+            _refuse_collectives(program, workload, gpus)
         case MatrixProgram(), Products():
-            check_workers(program, limits, workers)
+            check_workers(program, workload, workers)
         case _:
-            raise TypeError(f"{program.name} isn't asked for a {type(limits).__name__}.")
-    if limits.device == "gpu" and gpus < workers:
+            raise TypeError(f"{program.name} isn't asked for a {type(workload).__name__}.")
+    if workload.device == "gpu" and gpus < workers:
         raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
     _refuse_small_shared_memory(request)
-    if limits.record:
-        ensure_writable(limits.record)
-    if isinstance(program, Strategy) and isinstance(limits, Task):
-        dataset.load(limits)
-        share = share_of(limits, program.work, program.is_synchronous(options), 0, workers)
-        if limits.checkpoint:
-            ensure_writable(limits.checkpoint)
-            if limits.checkpoint.exists():
-                read_checkpoint(limits.checkpoint, limits, share.global_batch)
+    if workload.record:
+        ensure_writable(workload.record)
+    if isinstance(program, Strategy) and isinstance(workload, Task):
+        dataset.load(workload)
+        share = share_of(workload, program.work, program.is_synchronous(options), 0, workers)
+        if workload.checkpoint:
+            ensure_writable(workload.checkpoint)
+            if workload.checkpoint.exists():
+                read_checkpoint(workload.checkpoint, workload, share.global_batch)
 
 
 def _refuse_small_shared_memory(request: Request) -> None:
     """Raises UserError where the launch needs more in /dev/shm than is free there."""
-    task = request.limits if isinstance(request.limits, Task) else None
+    task = request.workload if isinstance(request.workload, Task) else None
     needed, free = request.options.shared_memory_bytes(task, request.workers), shutil.disk_usage(SHARED_MEMORY).free
     if needed > free:
         raise UserError(

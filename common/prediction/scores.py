@@ -67,13 +67,11 @@ def _errors(launched: Sequence[Predicted], predict: Callable[[Predicted], float]
 
 def _rank_correlation(launched: Sequence[Predicted]) -> float | None:
     """Spearman's, over strategies, in each scenario that at least four have; the median of all."""
-    rows: list[tuple[object, ...]] = []
-    for each in launched:
-        scenario = each.preset, each.rows, each.workers, each.hosts, each.bandwidth_bits_per_second or 0.0
-        rows.append((*scenario, each.seconds, median(each.measured_seconds)))
-    *columns, predicted, measured = range(7)
-    groups = [own for _, own in pd.DataFrame(rows).groupby(columns) if len(own) > 3]
-    correlations = [float(np.corrcoef(own[[predicted, measured]].rank().T)[0, 1]) for own in groups]
+    scenario = ["preset", "rows", "workers", "hosts", "bandwidth_bits_per_second"]
+    table = pd.DataFrame([structs.asdict(each) for each in launched], columns=[*scenario, "seconds"])
+    table["measured"] = [median(each.measured_seconds) for each in launched]
+    groups = [own for _, own in table.groupby(scenario, dropna=False) if len(own) > 3]
+    correlations = [float(np.corrcoef(own[["seconds", "measured"]].rank().T)[0, 1]) for own in groups]
     return median(correlations) if correlations else None
 
 

@@ -109,21 +109,21 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
     ordered = sorted(good.items(), key=lambda item: repr(_oracle_key(item[1])))
     compared: dict[str, Certificate] = {}
     for launch, record in ordered:
-        comparison = _comparison(launch, record)
+        certificate = _of_launch(launch, record)
         if launch in changed:
-            compared[launch] = dataclasses.replace(comparison, note=CHANGED)
+            compared[launch] = dataclasses.replace(certificate, note=CHANGED)
             continue
         try:
-            compared[launch] = _compared(comparison, record, folder / f"{launch}.json", oracle)
+            compared[launch] = _compared(certificate, record, folder / f"{launch}.json", oracle)
         except UserError as error:
-            compared[launch] = dataclasses.replace(comparison, note=str(error))
+            compared[launch] = dataclasses.replace(certificate, note=str(error))
     return [compared[launch] for launch in good]
 
 
-def deviating(comparisons: Sequence[Certificate]) -> list[str]:
+def deviating(certificates: Sequence[Certificate]) -> list[str]:
     """What doesn't follow its oracle: a name for each strategy, number of workers and preset, with the reason."""
     notes: dict[str, str] = {}
-    for each in comparisons:
+    for each in certificates:
         if each.verdict == DEVIATES:
             workers = "1 worker" if each.workers == 1 else f"{each.workers} workers"
             exchange = "" if each.exchange else " without exchange"
@@ -137,14 +137,16 @@ def trusted(records: Mapping[str, Record], folder: Path) -> dict[str, Record]:
     return {launch: record for launch, record in records.items() if launch not in wrong}
 
 
-def reasons_not_ranked(comparisons: Sequence[Certificate], records: Mapping[str, Record]) -> dict[tuple[str, int], str]:
+def reasons_not_ranked(
+    certificates: Sequence[Certificate], records: Mapping[str, Record]
+) -> dict[tuple[str, int], str]:
     """Why a strategy isn't ranked with so many workers, by both; empty where it is.
 
     Ranked is what follows the oracle in each of its launches, most of which ended well.
     """
     ended = Counter((record.name, record.world_size, record.status) for record in records.values() if record.exchange)
     reasons: dict[tuple[str, int], str] = {}
-    for each in comparisons:
+    for each in certificates:
         if not each.exchange:
             continue
         key = each.strategy, each.workers
@@ -191,7 +193,7 @@ def _oracle_key(record: Record) -> tuple[Task, int, int, bool, tuple[Piece, ...]
     return maths_of(record.task), record.examples_per_step, record.task.steps, False, earlier
 
 
-def _comparison(launch: str, record: Record) -> Certificate:
+def _of_launch(launch: str, record: Record) -> Certificate:
     task = record.task
     return Certificate(
         launch=launch,
@@ -214,17 +216,17 @@ def _comparison(launch: str, record: Record) -> Certificate:
 
 
 def _compared(
-    comparison: Certificate, record: Record, path: Path, oracle: Callable[[Record], Trajectory]
+    certificate: Certificate, record: Record, path: Path, oracle: Callable[[Record], Trajectory]
 ) -> Certificate:
-    """The comparison with its verdict. Raises UserError where nothing can be compared."""
+    """The certificate with its verdict. Raises UserError where nothing can be compared."""
     if record.exchange and not record.synchronous and record.world_size > 1:
         note = (
             "workers don't wait for each other: the weights between one update and the next are in the servers' memory "
             "alone, where nothing reads them one by one"
         )
-        return dataclasses.replace(comparison, verdict=ASYNCHRONOUS, note=note)
+        return dataclasses.replace(certificate, verdict=ASYNCHRONOUS, note=note)
     if record.examples_per_step < 1:
-        return dataclasses.replace(comparison, verdict=DEVIATES, note="its steps have no rows")
+        return dataclasses.replace(certificate, verdict=DEVIATES, note="its steps have no rows")
     if not record.recipe:
         raise UserError("no recipe is declared for what it computes")
     # Evidence that was kept can be read again, and has to be there.
@@ -233,8 +235,8 @@ def _compared(
         raise UserError("it left no evidence of its updates")
     if not reading.steps:
         raise UserError(reading.reason)
-    comparison = _with_recipe(comparison, reading)
-    wrong_losses = [*_missing(comparison, record)]
+    certificate = _with_recipe(certificate, reading)
+    wrong_losses = [*_missing(certificate, record)]
     wrong = [*wrong_losses, *reading.mistakes]
     if record.task.is_smooth and record.exchange and not wrong_losses:
         _check(record, maths_of(record.task))
@@ -244,19 +246,19 @@ def _compared(
         if left.size and not wrong:
             wrong.append(f"losses leave the oracle's at step {record.first_step + left[0]}")
         losses = np.array(trajectory.losses)[record.first_step :]
-        comparison = dataclasses.replace(comparison, loss=float(deviations.max()), oracle_losses=losses)
+        certificate = dataclasses.replace(certificate, loss=float(deviations.max()), oracle_losses=losses)
     if record.other_maths:
-        return dataclasses.replace(comparison, verdict=OTHER_MATHS, note=_miscounted(comparison))
+        return dataclasses.replace(certificate, verdict=OTHER_MATHS, note=_miscounted(certificate))
     changed = ", ".join(f"{piece.steps} steps of {piece.global_batch} rows" for piece in record.earlier_pieces)
     note = " ".join(wrong) or (f"its workers changed after {changed}" if changed else "")
-    return dataclasses.replace(comparison, verdict=DEVIATES if wrong else FOLLOWS, note=note)
+    return dataclasses.replace(certificate, verdict=DEVIATES if wrong else FOLLOWS, note=note)
 
 
-def _with_recipe(comparison: Certificate, reading: Reading) -> Certificate:
-    """The comparison with what its updates were made of."""
+def _with_recipe(certificate: Certificate, reading: Reading) -> Certificate:
+    """The certificate with what its updates were made of."""
     tensors, (least, largest) = reading.tensors, reading.shares
     return dataclasses.replace(
-        comparison,
+        certificate,
         updates=len(reading.steps),
         least_share=least,
         largest_share=largest,
@@ -295,15 +297,15 @@ def _loss_deviations(record: Record, trajectory: Trajectory) -> np.ndarray:
     return np.max(of_shards, axis=0)
 
 
-def _miscounted(comparison: Certificate) -> str:
-    if comparison.examples == comparison.expected_examples:
+def _miscounted(certificate: Certificate) -> str:
+    if certificate.examples == certificate.expected_examples:
         return ""
-    return f"{comparison.examples:,} rows counted, {comparison.expected_examples:,} expected."
+    return f"{certificate.examples:,} rows counted, {certificate.expected_examples:,} expected."
 
 
-def _missing(comparison: Certificate, record: Record) -> Iterator[str]:
+def _missing(certificate: Certificate, record: Record) -> Iterator[str]:
     """What of the losses and the count of rows isn't as it should be, in sentences."""
-    if miscounted := _miscounted(comparison):
+    if miscounted := _miscounted(certificate):
         yield miscounted
     steps, lengths = record.task.steps - record.first_step, {len(losses) for losses in record.shard_losses} or {0}
     if lengths != {steps} or len(record.shard_losses) < record.shards:

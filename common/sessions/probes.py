@@ -48,7 +48,7 @@ class PlannedProbe:
         task = dataclasses.replace(self.task, record=path)
         return Job(
             program=catalogue.probe_of(self.strategy.family),
-            limits=task,
+            workload=task,
             options=options,
             arguments=to_arguments(task, options),
             files=[path.name],

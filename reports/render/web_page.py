@@ -35,8 +35,6 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
     policy = (
         f"default-src 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     )
-    font = base64.b64encode(svg.font([*images.values()])).decode() if images else ""
-    font = font and f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{font}); }}\n'
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -47,7 +45,7 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 <link rel="icon" href="data:,">
 <title>{escape(f"{content['title']}: {content['subtitle']}")}</title>
 <style>
-{font}{_beside("page.css")}</style>
+{_font(images)}{_beside("page.css")}</style>
 </head>
 <body>
 <a class="skip" href="#content">Skip to the content</a>
@@ -69,6 +67,14 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 </body>
 </html>
 """.encode()
+
+
+def _font(images: Mapping[str, bytes]) -> str:
+    """The rule that gives the figures their font; nothing where there are none."""
+    if not images:
+        return ""
+    data = base64.b64encode(svg.font([*images.values()])).decode()
+    return f'@font-face {{ font-family: "{style.FONT}"; src: url(data:font/woff;base64,{data}); }}\n'
 
 
 def _anchor(block: Block, position: int) -> str:

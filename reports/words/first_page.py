@@ -121,8 +121,12 @@ def _figure(material: Material, regime: str, shown: pd.DataFrame) -> blocks.Bloc
         f"Samples per second, {material.names[regime]}: medians, with their numbers at the right. A dotted line is N "
         f"times a base without distribution.{oversubscribed} {many}{only}"
     )
-    alt = (
-        "A mark for the median of each strategy's samples per second, a panel for each number of workers. The table of "
-        "speeds has all numbers."
-    )
+    said = []
+    for workers, cells in shown.sort_values("samples_per_second").groupby("workers"):
+        slowest, fastest = cells.iloc[0], cells.iloc[-1]
+        ends = f"{fastest['strategy']} with {fastest['samples_per_second']:,.0f}"
+        if len(cells) > 1:
+            ends = f"from {slowest['strategy']} with {slowest['samples_per_second']:,.0f} to {ends}"
+        said.append(f"{blocks.workers(workers)}: {ends} samples per second")
+    alt = f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
     return blocks.figure("headline", draw, caption, alt, stacks=True)

@@ -131,7 +131,7 @@ def kinds_in(folder: Path, chance: random.Random) -> dict[str, Callable[[], obje
         strategy = chance.choice(declared)
         words = damaged(" ".join(chance.sample(_WORDS, 2)).encode(), chance).decode(errors="replace")
         request = programs.parse(strategy, words.replace("\0", "").split())
-        arguments = to_arguments(request.limits, request.options)
+        arguments = to_arguments(request.workload, request.options)
         assert programs.parse(strategy, arguments) == request, shlex.join(arguments)
 
     def fault() -> None:

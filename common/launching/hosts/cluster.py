@@ -90,7 +90,7 @@ class Cluster(Executor[Site]):
         virtual = self.virtual and replace(self.virtual, bandwidth_bits_per_second=job.bandwidth_bits_per_second)
         if virtual and job.delay_seconds is not None:
             virtual = replace(virtual, delay_seconds=job.delay_seconds)
-        cores, threads = self.spread.cores_together, (job.workers + job.processes_beside) * job.limits.threads
+        cores, threads = self.spread.cores_together, (job.workers + job.processes_beside) * job.workload.threads
         oversubscribed = cores is not None and threads > cores
         return Site(hosts=hosts, virtual=virtual, allocation=self.allocation, oversubscribed=oversubscribed)
 
@@ -111,8 +111,8 @@ class Cluster(Executor[Site]):
 
     def run(self, job: Job, site: Site, log_path: Path) -> Ended:
         """Make the launch on its hosts, and end what is left of it. Raises UserError where nothing was started."""
-        if isinstance(job.limits, Task) and job.limits.is_accounted:
-            return self._run_again(job, job.limits, site, log_path)
+        if isinstance(job.workload, Task) and job.workload.is_accounted:
+            return self._run_again(job, job.workload, site, log_path)
         return self._attempt(job, site, log_path, job.deadline_seconds, {})[0]
 
     def _run_again(self, job: Job, task: Task, site: Site, log_path: Path) -> Ended:
@@ -190,7 +190,7 @@ def _assignments(job: Job, members: Sequence[HostFacts], site: Site, variables: 
         for member in members
     )
     environments = [
-        settings_for(program, job.limits, host.interface) | site.variable() | dict(variables) for host in launch_hosts
+        settings_for(program, job.workload, host.interface) | site.variable() | dict(variables) for host in launch_hosts
     ]
     launch = Launch(
         python=python_for(program),

@@ -117,7 +117,7 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_before_anything_sta
 def test_what_is_not_refused_becomes_the_launchers_command_with_a_runner_before_the_script(threads):
     arguments = ["--batch", "32", "--codec", "fp16", "--record", "run.json"]
     strategy, request, command = launch.prepare(["numpy_threads", *arguments])
-    assert (strategy, request.limits.batch, request.workers) == (threads, 32, 2)
+    assert (strategy, request.workload.batch, request.workers) == (threads, 32, 2)
     script = [sys.executable, "numpy_impl/threads.py", *arguments, "--workers", "2"]
     assert command == ["threadrun", "2", "fp16", *script]
     assert launch.prepare(["numpy_threads", "--workers", "4"])[2][:2] == ["threadrun", "4"]

@@ -32,7 +32,7 @@ def test_messages_are_replayed_as_they_were_sent(path, monkeypatch):
     monkeypatch.setattr(launch, "python_for", lambda library: Path(sys.executable))
     options = ["--messages", str(path), "--data-type", "float64", "--workers", "3"]
     library, request, command = prepare(["gloo", *options])
-    sweep = request.limits
+    sweep = request.workload
     assert (library.name, sweep.messages, sweep.workers) == ("gloo", path, 3)
     assert command[-8:] == [*options, "--workers", "3"]
 
@@ -125,8 +125,8 @@ def test_what_shares_no_memory_needs_none(program, monkeypatch):
 
 def test_a_launch_with_a_fault_has_a_record_beside_which_its_account_is_kept():
     _, request, command = prepare(["torch_ddp", "--inject", "kill:rank=1,step=9"])
-    assert request.limits.record.parent == ROOT / "results"
-    assert command[-2:] == ["--record", str(request.limits.record)]
+    assert request.workload.record.parent == ROOT / "results"
+    assert command[-2:] == ["--record", str(request.workload.record)]
 
 
 def test_programs_of_any_kind_have_names_of_their_own(catalogue_of, declare, refusal, monkeypatch):

@@ -12,8 +12,8 @@ from common.measurement.clock import Clock
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Pinning
 from common.measurement.run import Run
-from common.measurement.windows import windows_of
 from common.measurement.startup import Moment
+from common.measurement.windows import windows_of
 from common.measurement.world import World
 from common.records.training import Startup, Window
 
