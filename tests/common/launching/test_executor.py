@@ -1,11 +1,15 @@
 """common/launching/executor.py: every launch ends, and leaves one record of its own, whatever happens to it."""
 
 import dataclasses
+import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from common.contract.task import PRESETS
+from common.contract.work import Work
+from common.declarations import catalogue
 from common.errors import LaunchFailedError
 from common.launching import executor
 from common.launching.executor import ThisMachine
@@ -13,9 +17,12 @@ from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.records.files import read_records
 from common.records.training import Record
-from tests.launching import made_up
+from tests.launching import made_up, wait_for, words_of
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
+
+BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
+"""A strategy that distributes nothing."""
 
 
 def launch_of(strategy, task=SMALL, repetition=1, **options):
@@ -112,3 +119,41 @@ def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what
     record = executor.run_planned(launch_of(declare()), tmp_path)
     assert (record.status, record.reason) == ("failed", "Process 7 is still there.")
     assert list(read_records(tmp_path, Record).values()) == [record]
+
+
+# Real launches
+
+
+def test_a_launch_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
+    distributed = [each for each in catalogue.strategies().values() if each.work is Work.DATA_PARALLEL]
+    task = dataclasses.replace(SMALL, batch=63, workers=2)
+    record = executor.run_planned(launch_of(distributed[0], task), tmp_path)
+    assert (record.status, record.world_size) == ("unsupported", 2)
+    assert record.reason.startswith("A global batch of 63 doesn't divide by 2 workers")
+
+
+def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
+    task = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
+    killer = threading.Thread(target=kill_first_worker)
+    killer.start()
+    record = executor.run_planned(launch_of(BASE, task), tmp_path)
+    killer.join()
+    assert record.status == "failed"
+    assert (tmp_path / record.log).exists()
+    assert list(read_records(tmp_path, Record).values()) == [record]
+
+
+def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
+    task = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
+    record = executor.run_planned(launch_of(BASE, task), tmp_path)
+    assert record.status == "failed"
+    assert "deadline of 8 s" in record.reason
+
+
+def kill_first_worker():
+    def workers():
+        processes = psutil.Process().children(recursive=True)
+        return [process for process in processes if BASE.script in words_of(process)[1:3]]
+
+    [worker] = wait_for(workers)
+    worker.kill()

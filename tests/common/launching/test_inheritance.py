@@ -40,11 +40,14 @@ def test_what_describes_another_world_is_left_out_and_named_in_one_note(launcher
     assert line.endswith(f": {', '.join(sorted(names))}.")
 
 
-def test_every_family_has_world_variables_without_which_there_is_no_note(monkeypatch, capsys):
+def test_without_another_world_there_is_no_note(monkeypatch, capsys):
     for name in world_variables():
         monkeypatch.delenv(name)
     note_what_is_left_out()
     assert capsys.readouterr().out == ""
+
+
+def test_every_family_says_how_its_launcher_tells_a_process_its_world():
     assert all(family.world_variables for family in catalogue.families().values())
 
 

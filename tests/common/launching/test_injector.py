@@ -115,6 +115,13 @@ def test_a_rank_is_killed_at_its_step_and_no_other_one(suffer):
     assert injector.injected_seconds >= last.seconds
 
 
+def test_a_rank_that_is_stopped_stays_stopped(suffer):
+    injector, statuses, started = suffer("stop:rank=0,step=30", ends=(1,))
+    assert statuses == [None, 0]
+    assert psutil.Process(started[0].pid).status() == psutil.STATUS_STOPPED
+    assert steps_of(injector, 0) == [0, 10, 20, 30]
+
+
 def test_a_slow_rank_takes_longer_and_ends(suffer):
     injector, statuses, _ = suffer("slow:rank=1,factor=4")
     assert statuses == [0, 0]
@@ -141,17 +148,13 @@ def test_without_a_fault_all_is_only_noted(suffer):
     assert steps_of(injector, 1) == [0, 10, 20, 30, 40, 50]
 
 
-def test_a_rank_that_is_stopped_stays_stopped(suffer):
-    injector, statuses, started = suffer("stop:rank=0,step=30", ends=(1,))
-    assert statuses == [None, 0]
-    assert psutil.Process(started[0].pid).status() == psutil.STATUS_STOPPED
-    assert steps_of(injector, 0) == [0, 10, 20, 30]
-
-
-def test_a_fault_without_anybody_or_without_hosts_is_refused_in_one_line():
+def test_a_fault_without_anybody_to_inject_it_is_refused_in_one_line():
     command = [sys.executable, "-c", WORKER, "kill:rank=1,step=30", "0"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert "nobody is there to do it; start the strategy by `nox -s`" in result.stderr
+
+
+def test_on_one_machine_no_host_can_be_lost():
     with pytest.raises(UserError, match=r"this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes"):
         prepare(["torch_ddp", "--inject", "host:name=host2,step=150"])
 

@@ -17,9 +17,11 @@ from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations import catalogue
 from common.declarations.strategy import PROCESS, Launcher, Options
+from common.declarations.sweep import Sweep
 from common.environments import inventory
-from common.errors import REFUSED_STATUS, UserError
+from common.errors import REFUSED_STATUS, NotInstalledError, UserError
 from common.launching import launch
+from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.measurement import machine
 from common.paths import ROOT
 
@@ -60,6 +62,12 @@ def test_the_environment_that_nox_made_is_taken_and_else_the_python_that_has_wha
     made.made.parent.mkdir()
     made.made.touch()
     assert launch.python_for(threads) == made.python
+
+
+def test_what_is_not_installed_is_named_with_the_session_that_installs_it(threads, tmp_path, monkeypatch):
+    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
+    with pytest.raises(NotInstalledError, match=r"^elsewhere isn't installed: run `nox -s elsewhere` once"):
+        launch.python_for(catalogue.find("numpy_elsewhere"))
 
 
 def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadline(declare):
@@ -114,16 +122,38 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_before_anything_sta
     assert "global_batch 64, not 128" in refusal(lambda: launch.prepare(weak))
 
 
-def test_what_is_not_refused_becomes_the_launchers_command_with_a_runner_before_the_script(threads):
+def test_gpus_that_are_asked_for_have_to_be_there_for_every_worker(threads, monkeypatch, refusal):
+    arguments = ["numpy_threads", "--device", "gpu"]
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"])
+    assert "has 1 GPUs for 2 workers: leave --device out" in refusal(lambda: launch.prepare(arguments))
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * 2)
+    assert launch.prepare(arguments)[1].workload.device == "gpu"
+
+
+def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of_workers(threads):
     arguments = ["--batch", "32", "--codec", "fp16", "--record", "run.json"]
     strategy, request, command = launch.prepare(["numpy_threads", *arguments])
     assert (strategy, request.workload.batch, request.workers) == (threads, 32, 2)
     script = [sys.executable, "numpy_impl/threads.py", *arguments, "--workers", "2"]
     assert command == ["threadrun", "2", "fp16", *script]
     assert launch.prepare(["numpy_threads", "--workers", "4"])[2][:2] == ["threadrun", "4"]
+
+
+def test_a_runner_stands_before_the_script_which_keeps_its_options(threads):
     command = launch.prepare(["--runner", "common.measurement.busy", "numpy_threads", "--record", "a.json"])[2]
     runner = ["-m", "common.measurement.busy"]
     assert command[3:] == [sys.executable, *runner, "numpy_impl/threads.py", "--record", "a.json", "--workers", "2"]
+
+
+def test_a_library_has_its_variables_beside_those_of_its_family(declare):
+    library = dataclasses.replace(catalogue.find_library("gloo"), variables={"RINGS": "2"})
+    assert launch.settings_for(library, Sweep(), "lo")["RINGS"] == "2"
+
+
+def test_what_distributes_nothing_is_one_process_with_one_worker(threads):
+    *command, record = launch.prepare(["numpy_alone"])[2]
+    assert command == [sys.executable, "numpy_impl/alone.py", "--workers", "1", "--record"]
+    assert Path(record).name.startswith("numpy_alone-digits-strong-1w-")
 
 
 # Real launches
@@ -162,6 +192,17 @@ def test_a_launch_that_is_told_to_stop_leaves_nobody_running(tmp_path):
     assert launcher.wait(60) == 128 + signal.SIGTERM
     assert not any(psutil.pid_exists(worker.pid) for worker in workers)
     assert not record.exists()
+
+
+@pytest.mark.parametrize("strategy", SEVERAL_PROCESSES, ids=lambda strategy: strategy.launcher.name)
+def test_a_worker_that_dies_ends_its_group_before_the_deadline(strategy, tmp_path):
+    options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
+    command = command_of(strategy, *options, "--deadline-seconds", "110")
+    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    workers = wait_for_workers(launcher.pid, strategy, 2)
+    workers[0].kill()
+    assert launcher.wait(90) not in (0, TIMED_OUT_STATUS)
+    assert not any(psutil.pid_exists(worker.pid) for worker in workers)
 
 
 def test_a_worker_that_hangs_ends_with_its_group_at_the_deadline(tmp_path):

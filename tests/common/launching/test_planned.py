@@ -9,6 +9,7 @@ import pytest
 from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.sweep import Sweep
+from common.errors import NotInstalledError
 from common.launching import executor
 from common.launching.executor import ThisMachine, run_planned
 from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
@@ -45,17 +46,20 @@ def launch(monkeypatch, tmp_path):
     return make
 
 
-def test_a_launch_that_ends_well_leaves_every_cell_and_none_of_an_earlier_launch(launch, planned, tmp_path):
+def test_a_launch_that_ends_well_leaves_every_cell(launch, planned, tmp_path):
     launch([ABOUT, CELL, {"elapsed_seconds": 2.0}], 0)
     record = run_planned(planned, tmp_path)
     assert (record.status, record.reason, record.cells) == ("ok", None, [CELL])
     assert (record.library, record.world_size, record.repetition, record.elapsed_seconds) == ("gloo", 2, 3, 2.0)
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".json"] == ["gloo-2w-03.json"]
     assert not cells_path(tmp_path / "gloo-2w-03.json").exists()
-    append_line(cells_path(tmp_path / "gloo-2w-03.json"), ABOUT)
-    append_line(cells_path(tmp_path / "gloo-2w-03.json"), CELL)
-    launch([ABOUT, {"elapsed_seconds": 1.0}], 0)
-    assert run_planned(planned, tmp_path).cells == []
+
+
+def test_what_was_measured_before_a_rank_died_is_kept(launch, planned, tmp_path):
+    launch([ABOUT, CELL], 1, "lockstep: failed: rank 1 ended with signal 9.\n")
+    record = run_planned(planned, tmp_path)
+    assert (record.status, record.reason) == ("failed", "rank 1 ended with signal 9.")
+    assert record.cells == [CELL]
 
 
 def test_what_was_measured_before_a_launch_over_hosts_failed_is_kept_and_only_the_lines_are_asked_for(
@@ -77,10 +81,7 @@ def test_what_was_measured_before_a_launch_over_hosts_failed_is_kept_and_only_th
     assert record.cells == [CELL]
 
 
-def test_a_refusal_is_unsupported_and_a_launch_that_hung_failed_by_its_deadline(launch, planned, tmp_path):
-    launch([], 2, "lockstep: There is no mpirun.\n")
-    record = run_planned(planned, tmp_path)
-    assert (record.status, record.reason) == ("unsupported", "There is no mpirun.")
+def test_a_launch_that_hung_is_failed_by_its_deadline(launch, planned, tmp_path):
     launch([], TIMED_OUT_STATUS)
     record = run_planned(planned, tmp_path)
     assert record.status == "failed"
@@ -88,7 +89,35 @@ def test_a_refusal_is_unsupported_and_a_launch_that_hung_failed_by_its_deadline(
     assert record.cells == []
 
 
-def test_a_launch_is_traced_by_what_its_framework_declares_and_busy_work_is_a_module(declare, refusal):
+def test_one_that_ends_in_the_middle_without_an_error_is_failed(launch, planned, tmp_path):
+    launch([ABOUT, CELL], 0)
+    assert run_planned(planned, tmp_path).status == "failed"
+
+
+def test_a_refusal_is_unsupported(launch, planned, tmp_path):
+    launch([], 2, "lockstep: There is no mpirun.\n")
+    record = run_planned(planned, tmp_path)
+    assert (record.status, record.reason) == ("unsupported", "There is no mpirun.")
+
+
+def test_a_library_that_is_not_installed_is_unsupported_with_the_remedy(monkeypatch, planned, tmp_path):
+    def missing(library):
+        raise NotInstalledError("torch isn't installed: run `nox -s torch` once.")
+
+    monkeypatch.setattr(executor, "python_for", missing)
+    record = run_planned(planned, tmp_path)
+    assert record.status == "unsupported"
+    assert "nox -s torch" in record.reason
+
+
+def test_lines_of_an_earlier_launch_do_not_count(launch, planned, tmp_path):
+    append_line(cells_path(tmp_path / "gloo-2w-03.json"), ABOUT)
+    append_line(cells_path(tmp_path / "gloo-2w-03.json"), CELL)
+    launch([ABOUT, {"elapsed_seconds": 1.0}], 0)
+    assert run_planned(planned, tmp_path).cells == []
+
+
+def test_a_launch_is_traced_by_what_its_framework_declares(declare, refusal):
     def job_of(**changes):
         strategy = declare(family=dataclasses.replace(NUMPY, **changes))
         launch = PlannedLaunch(strategy, 2, "throughput", 1, Task(workers=2), strategy.options(), runner="tracer")
@@ -98,6 +127,9 @@ def test_a_launch_is_traced_by_what_its_framework_declares_and_busy_work_is_a_mo
     assert traced.words[:3] == ["--runner", "numpy_impl.tracer", "numpy_threads"]
     said = refusal(job_of)
     assert said == "NumPy declares no tracer, so what numpy_threads sends isn't known."
+
+
+def test_busy_work_is_a_module_that_exists(declare):
     strategy = declare()
     launch = PlannedLaunch(strategy, 2, "throughput", 1, Task(workers=2), strategy.options(), runner="busy")
     _, module, name, *_ = launch.job(Path("folder")).words

@@ -54,23 +54,24 @@ def python(source, *arguments):
     return [sys.executable, "-c", source, *arguments]
 
 
-SLEEP = "import time; time.sleep(600)"
+def test_a_group_ends_with_zero_when_all_of_it_does():
+    assert run_group([python("pass"), python("pass")], 30) == [0, False]
 
 
-@pytest.mark.parametrize(
-    ("sources", "arguments", "ended"),
-    [
-        (["pass", "pass"], [30], [0, False]),
-        ([SLEEP, "raise SystemExit(7)"], [30], [7, False]),
-        (["raise SystemExit(7)"], [30, None, [0]], [7, False]),
-        (["pass", SLEEP], [30, 1], [0, False]),
-        ([SLEEP], [0.5], [124, True]),
-        (["import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"], [1], [124, True]),
-    ],
-    ids=["all end", "one fails", "one fails that would be started again", "one serves", "one hangs", "one is stopped"],
-)
-def test_a_group_ends_when_its_processes_do_or_at_its_deadline(sources, arguments, ended):
-    assert run_group([python(source) for source in sources], *arguments) == ended
+def test_one_that_fails_ends_those_that_would_go_on():
+    assert run_group([python("import time; time.sleep(600)"), python("raise SystemExit(7)")], 30) == [7, False]
+
+
+def test_a_hanging_group_ends_at_its_deadline():
+    assert run_group([python("import time; time.sleep(600)")], 0.5) == [124, True]
+
+
+def test_a_stopped_process_ends_at_the_deadline_too():
+    assert run_group([python("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")], 1) == [124, True]
+
+
+def test_those_that_serve_end_with_those_that_are_waited_for():
+    assert run_group([python("pass"), python("import time; time.sleep(600)")], 30, 1) == [0, False]
 
 
 ONCE = """
@@ -83,17 +84,11 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_one_that_a_signal_ends_is_started_again_but_not_for_ever(tmp_path):
+def test_one_that_a_signal_ends_is_started_again_where_that_is_asked_for(tmp_path):
     command = python(ONCE, str(tmp_path / "first"))
     assert run_group([command], 30, None, [0]) == [0, False]
     (tmp_path / "first").unlink()
     assert run_group([command], 30) == [-signal.SIGKILL, False]
-    starts = tmp_path / "starts"
-    waiting = python("import time; time.sleep(600)")
-    assert run_group([python(DYING, str(starts)), waiting], 5, None, [0]) == [-signal.SIGKILL, False]
-    times = [float(line) for line in starts.read_text().split()]
-    assert len(times) == 4
-    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.2
 
 
 DYING = """
@@ -102,6 +97,19 @@ with open(sys.argv[1], "a") as starts:
     print(time.monotonic(), file=starts)
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_one_that_always_dies_at_its_start_fails_with_the_signal_after_a_few_starts(tmp_path):
+    starts = tmp_path / "starts"
+    waiting = python("import time; time.sleep(600)")
+    assert run_group([python(DYING, str(starts)), waiting], 5, None, [0]) == [-signal.SIGKILL, False]
+    times = [float(line) for line in starts.read_text().split()]
+    assert len(times) == 4
+    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.2
+
+
+def test_one_that_fails_by_itself_is_not_started_again():
+    assert run_group([python("raise SystemExit(7)")], 30, None, [0]) == [7, False]
 
 
 @pytest.mark.parametrize("status", [0, 3])

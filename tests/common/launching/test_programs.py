@@ -50,6 +50,11 @@ def test_messages_that_others_sent_are_refused_with_what_to_give(path, library, 
     assert refusal(lambda: prepare([library, "--messages", str(path), *options])) == f"{path} {said}"
 
 
+def test_messages_that_are_not_there_are_refused(tmp_path, refusal):
+    path = tmp_path / "none"
+    assert str(path) in refusal(lambda: prepare(["gloo", "--messages", str(path)]))
+
+
 @pytest.mark.parametrize(
     ("library", "options", "said"),
     [

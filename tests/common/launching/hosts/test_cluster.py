@@ -105,6 +105,15 @@ def test_each_host_runs_what_the_launcher_says_and_is_told_of_all_hosts(ran, pla
     assert ran["hosts"] == ["host1", "host2", "host3"]
 
 
+def test_on_one_host_it_is_started_as_nox_would(ran, planned, tmp_path):
+    ran["ends_with"] = HostsOutcome(1)
+    run_planned(planned(hosts=1), tmp_path, cluster_of(2))
+    [assignment] = ran["assignments"]
+    [[_, *words]] = assignment.commands
+    assert words[:3] == ["-m", "common.launching.launch", "numpy_threads"]
+    assert "{folder}/numpy_threads-digits-strong-4w-1h-01.json" in words
+
+
 def test_a_record_that_a_host_left_is_brought_here_with_what_lay_beside_it(ran, planned, tmp_path, make_record):
     launch = planned()
     written = json.dumps(to_json(make_record())).encode()
@@ -165,24 +174,29 @@ def test_a_launch_that_failed_keeps_its_hosts_their_clocks_and_the_reason(ran, p
     assert record.link == Link(bytes_per_second=1e7, round_trip_seconds=2e-4)
 
 
-REPORTING = dataclasses.replace(SPREAD, signal_reports=(r"rank (?P<rank>\d+), signal (?P<signal>\d+)",))
-WAITING = "host1| waits\nhost2| [3]<stderr>:lockstep: failed: the wire broke.\nhost1| lockstep: failed: host2 left.\n"
+def test_what_a_worker_says_before_it_fails_is_the_reason_with_its_host(ran, planned, tmp_path):
+    ran |= {"ends_with": HostsOutcome(1, failed_host="host2"), "log": "host2| lockstep: failed: the wire broke.\n"}
+    record = run_planned(planned(), tmp_path, cluster_of(2))
+    assert (record.status, record.reason) == ("failed", "host2: the wire broke.")
 
 
-@pytest.mark.parametrize(
-    ("status", "log", "reason"),
-    [
-        (1, "host2| lockstep: failed: the wire broke.\n", "host2: the wire broke."),
-        (1, WAITING, "host2: the wire broke."),
-        (1, "host1| spread: rank 3, signal 9\n", "host1: rank 3 ended with signal 9, so all processes were ended."),
-        (124, "", "host1: It was ended by its deadline of 600 s."),
-    ],
-    ids=["said by a worker", "said by another host than the first that ended", "a signal", "the deadline"],
-)
-def test_a_reason_has_the_host_that_it_is_of(ran, planned, tmp_path, status, log, reason):
-    ran |= {"ends_with": HostsOutcome(status, failed_host="host1"), "log": log}
-    record = run_planned(planned(launcher=REPORTING), tmp_path, cluster_of(2))
-    assert (record.status, record.reason) == ("failed", reason)
+def test_the_host_in_the_reason_is_the_one_that_said_it_and_not_the_first_that_ended(ran, planned, tmp_path):
+    log = "host1| waits\nhost2| [3]<stderr>:lockstep: failed: the wire broke.\nhost1| lockstep: failed: host2 left.\n"
+    ran |= {"ends_with": HostsOutcome(1, failed_host="host1"), "log": log}
+    assert run_planned(planned(), tmp_path, cluster_of(2)).reason == "host2: the wire broke."
+
+
+def test_a_signal_that_the_launcher_reports_is_the_reason_over_hosts_too(ran, planned, tmp_path):
+    ran |= {"ends_with": HostsOutcome(1, failed_host="host1"), "log": "host1| spread: rank 3, signal 9\n"}
+    reporting = dataclasses.replace(SPREAD, signal_reports=(r"rank (?P<rank>\d+), signal (?P<signal>\d+)",))
+    record = run_planned(planned(launcher=reporting), tmp_path, cluster_of(2))
+    assert record.reason == "host1: rank 3 ended with signal 9, so all processes were ended."
+
+
+def test_a_deadline_is_told_as_on_one_machine(ran, planned, tmp_path):
+    ran["ends_with"] = HostsOutcome(124, failed_host="host1")
+    record = run_planned(planned(), tmp_path, cluster_of(2))
+    assert record.reason == "host1: It was ended by its deadline of 600 s."
 
 
 def test_what_one_process_holds_is_unsupported_over_hosts_and_nothing_is_started(ran, planned, tmp_path):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import psutil
 import pytest
@@ -15,7 +16,7 @@ from common.launching.hosts import supervisor
 from common.launching.hosts.ranks import Assignment, run_over_hosts
 from common.launching.places.ssh import SshHost
 from common.paths import ROOT
-from tests.launching import is_running, wait_for
+from tests.launching import is_running
 
 HOSTS = [SshHost("host1", 1), SshHost("host2", 1)]
 SLEEP = ["sh", "-c", "echo sleeps; exec sleep 600"]
@@ -113,6 +114,11 @@ class TestOnHostsThatArePlayed:
         assert outcome.reason.startswith("hostile sent back something else than the files that it was asked for")
         assert f"({name!a})" in outcome.reason
 
+    def test_a_host_of_which_no_files_are_asked_may_send_none(self, launch, monkeypatch):
+        monkeypatch.setenv("COLLECTED", json.dumps({"run.json": "eA=="}))
+        outcome, _ = launch([["true", "{folder}"], ["true"]], [HOSTS[0], SshHost("hostile", 1)])
+        assert (outcome.status, outcome.failed_host, outcome.files) == (1, "hostile", {})
+
     @pytest.mark.parametrize("answer", ["[]", '"run.json"', "no JSON", "[" * 100_000])
     def test_an_answer_that_is_no_table_of_files_fails_the_launch_with_one_sentence(self, answer, launch, monkeypatch):
         monkeypatch.setenv("COLLECTED", answer)
@@ -143,6 +149,10 @@ class TestOnHostsThatArePlayed:
         assert outcome.status == 7
         assert outcome.files == {"record": b"half\n"}
 
+    def test_the_deadline_ends_all(self, launch):
+        outcome, _ = launch([SLEEP, SLEEP], deadline_seconds=0.3)
+        assert (outcome.status, outcome.reason) == (124, None)
+
     def test_a_host_that_does_not_even_begin_is_ended_some_time_after_the_deadline(self, launch, monkeypatch):
         monkeypatch.setattr(launching, "_START_SECONDS", 0.3)
         monkeypatch.setattr(launching, "_LEAVE_SECONDS", 0.3)
@@ -163,6 +173,10 @@ class TestOnHostsThatArePlayed:
         outcome, _ = launch([shell("exit 1"), SLEEP], [HOSTS[0], SshHost("silent", 1)])
         assert (outcome.status, outcome.failed_host) == (1, "silent")
         assert outcome.reason.startswith("silent was lost (its connection ended)")
+
+    def test_what_others_started_on_a_host_is_swept_where_the_launch_fails(self, launch, stray):
+        launch([shell("exit 1")], HOSTS)
+        assert stray.wait(30) == -signal.SIGTERM
 
     def test_what_others_started_is_swept_where_a_launch_ends_well_but_leaves_no_record(self, launch, stray):
         outcome, _ = launch([shell("echo half > {folder}/record")], HOSTS)
@@ -193,6 +207,10 @@ class TestOnHostsThatArePlayed:
         assert outcome.status == 2
         assert "can't keep files in /var/tmp (File name too long)" in outcome.reason
 
+    def test_a_program_that_is_missing_is_said_with_the_host(self, launch):
+        outcome, _ = launch([["/nowhere/program"]])
+        assert outcome.reason.startswith("host1: /nowhere/program is missing")
+
 
 HEAD = """
 import json, sys
@@ -207,17 +225,31 @@ run_over_hosts(assignments, [each.host for each in assignments], 60, Path(log), 
 """
 
 
+def wait_until(happened):
+    deadline = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.usefixtures("played_ssh")
 def test_a_signal_that_ends_the_head_leaves_nothing_on_the_hosts(number, tmp_path, launch_id):
     log = tmp_path / "log"
     arguments = json.dumps([["host1", "host2"], str(log), launch_id])
     with subprocess.Popen([sys.executable, "-c", HEAD, arguments], cwd=ROOT) as head:
-        wait_for(lambda: log.exists() and log.read_text().count("sleeps") == 2)
+        wait_until(lambda: log.exists() and log.read_text().count("sleeps") == 2)
         assert belonging_to(launch_id)
         head.send_signal(number)
         head.wait(30)
-    wait_for(lambda: not belonging_to(launch_id))
+    wait_until(lambda: not belonging_to(launch_id))
+
+
+def test_a_launch_over_two_hosts_leaves_files_on_the_head_and_nothing_on_them(site, launch):
+    outcome, lines = launch([shell("hostname > {folder}/name"), shell("hostname")], site.hosts)
+    assert outcome.files == {"name": b"host1\n"}
+    assert lines == ["host2| host2"]
+    assert site.left() == []
 
 
 def test_a_disk_that_is_full_fails_on_its_host(site, launch):
@@ -234,7 +266,7 @@ def test_a_disk_that_is_full_fails_on_its_host(site, launch):
 
 def test_a_host_whose_connection_breaks_is_lost_and_what_ran_there_ends(own_site, launch):
     def break_connection():
-        wait_for(lambda: sum("sleep" in line for line in own_site.left()) == 2)
+        wait_until(lambda: sum("sleep" in line for line in own_site.left()) == 2)
         os.kill(own_site.servers[1], signal.SIGKILL)
 
     thread = threading.Thread(target=break_connection)
@@ -243,4 +275,4 @@ def test_a_host_whose_connection_breaks_is_lost_and_what_ran_there_ends(own_site
     thread.join()
     assert (outcome.status, outcome.failed_host) == (255, "host2")
     assert outcome.reason == "host2 was lost (its connection ended): see whether it and its network are up."
-    wait_for(lambda: own_site.left() == [])
+    wait_until(lambda: own_site.left() == [])

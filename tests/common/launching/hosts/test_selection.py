@@ -14,12 +14,23 @@ NAMES = st.text("abc019._-", max_size=20).map(lambda text: f"h{text}")
 HOSTS = st.lists(st.builds(SshHost, NAMES, st.integers(1, 10**6)), min_size=1, unique_by=lambda host: host.name)
 
 
-def test_hosts_have_slots_and_virtual_ones_a_link_in_tcs_words():
+def test_without_options_it_is_this_machine_alone():
+    assert tyro.cli(Selection, args=[]).is_here
+    assert not tyro.cli(Selection, args=["--virtual-hosts", "2"]).is_here
+
+
+def test_hosts_are_named_in_a_list_or_in_a_file_of_mpis_format(tmp_path):
+    (tmp_path / "hosts").write_text("one slots=2\ntwo slots=4\n")
+    expected = [SshHost("one", 2), SshHost("two", 4)]
+    assert tyro.cli(Selection, args=["--hosts", "one:2,two:4"]).real_hosts() == expected
+    assert tyro.cli(Selection, args=["--hostfile", str(tmp_path / "hosts")]).real_hosts() == expected
+
+
+def test_virtual_hosts_have_a_link_that_is_asked_for_in_tcs_words():
     selection = tyro.cli(Selection, args=["--virtual-hosts", "4", "--bandwidth", "10mbit", "1gbit", "--delay", "1ms"])
     assert selection.bandwidths_bits_per_second == (1e7, 1e9)
     assert selection.first_cable == Cable(1e7, 0.001)
     assert Selection(virtual_hosts=2).first_cable == Cable(None, 0.0)
-    assert parse_hosts("host1, host2:3") == [SshHost("host1", 1), SshHost("host2", 3)]
 
 
 @pytest.mark.parametrize(
@@ -61,6 +72,10 @@ def test_any_text_is_hosts_or_refused_in_one_line(text):
     assert isinstance(result, list) or (result.endswith(".") and "\n" not in result)
 
 
+def test_a_host_without_a_number_has_one_slot():
+    assert parse_hosts("host1, host2:3") == [SshHost("host1", 1), SshHost("host2", 3)]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -87,13 +102,10 @@ def test_what_can_not_be_meant_is_refused(text, said, refusal):
     assert said in refusal(lambda: parse_hosts(text))
 
 
-def test_a_file_of_mpis_format_is_read_or_refused_in_one_sentence(tmp_path, refusal):
+def test_a_file_of_mpis_format_is_read(tmp_path):
     path = tmp_path / "hosts"
     path.write_text("# Ours.\nhost1 slots=2 max_slots=4\n\nhost2:3  # the other one\nhost3\nhost4 slots = 5\n")
     assert read_hostfile(path) == [SshHost("host1", 2), SshHost("host2", 3), SshHost("host3", 1), SshHost("host4", 5)]
-    assert "No such file" in refusal(lambda: read_hostfile(tmp_path / "none"))
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    assert "can't be read" in refusal(lambda: read_hostfile(tmp_path / "binary"))
 
 
 @pytest.mark.parametrize(
@@ -113,3 +125,9 @@ def test_a_file_that_can_not_be_meant_is_refused(content, said, tmp_path, refusa
     path = tmp_path / "hosts"
     path.write_text(content)
     assert said in refusal(lambda: read_hostfile(path))
+
+
+def test_a_file_that_is_not_there_or_no_text_is_one_sentence(tmp_path, refusal):
+    assert "No such file" in refusal(lambda: read_hostfile(tmp_path / "none"))
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    assert "can't be read" in refusal(lambda: read_hostfile(tmp_path / "binary"))

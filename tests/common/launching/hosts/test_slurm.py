@@ -12,7 +12,7 @@ from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.places.slurm_node import SlurmNode
-from common.records.header import Machine
+from common.records.header import Allocated, Machine
 from tests.common.launching.hosts.test_cluster import member
 
 ALLOCATION = {
@@ -41,22 +41,29 @@ def allocation(tmp_path, monkeypatch):
     return enter
 
 
-def test_nodes_have_as_many_slots_as_tasks_or_else_as_cores(allocation):
+def test_nodes_have_as_many_slots_as_cores_where_nobody_asked_for_tasks(allocation):
     allocation()
     nodes = [SlurmNode("node1", 4, 4), SlurmNode("node2", 4, 4), SlurmNode("node5", 8, 8)]
     assert slurm.nodes() == nodes
     assert Selection(slurm=True).real_hosts() == nodes
+
+
+def test_nodes_have_as_many_slots_as_tasks_where_somebody_asked_for_them(allocation):
     allocation(SLURM_NTASKS_PER_NODE="1")
     assert [node.slots for node in slurm.nodes()] == [1, 1, 1]
 
 
-def test_outside_of_an_allocation_nothing_is_launched_and_only_what_launches_in_slurm_is_submitted(allocation):
+def test_what_slurm_decided_is_kept(allocation):
+    allocation()
+    cores = [4, 4, 8]
+    assert slurm.allocated(slurm.nodes()) == Allocated(
+        job="7", partition="short", nodes="node[1-2,5]", cores_per_node=cores
+    )
+
+
+def test_outside_of_an_allocation_one_line_says_how_to_get_one(allocation):
     with pytest.raises(UserError, match=r"this process is in none: .*salloc --nodes 2.*--submit"):
         slurm.nodes()
-    with pytest.raises(UserError, match="--submit hands the work to Slurm: add --slurm"):
-        SlurmOptions(submit=True)
-    with pytest.raises(UserError, match="give one of them"):
-        Selection(slurm=True, hosts="one:2")
 
 
 @pytest.mark.parametrize(
@@ -90,3 +97,10 @@ def test_nodes_of_different_types_are_not_compared(change):
     slurm.refuse_types([one, one])
     with pytest.raises(UserError, match="host1 and host2 are nodes of different types"):
         slurm.refuse_types([one, msgspec.structs.replace(other, **change)])
+
+
+def test_only_what_launches_in_slurm_can_be_submitted():
+    with pytest.raises(UserError, match="--submit hands the work to Slurm: add --slurm"):
+        SlurmOptions(submit=True)
+    with pytest.raises(UserError, match="give one of them"):
+        Selection(slurm=True, hosts="one:2")

@@ -1,8 +1,10 @@
 """common/launching/hosts/supervisor.py: a launch on a host ends with its lifeline, its deadline or a sweep, and leaves
 nothing."""
 
+import base64
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -36,6 +38,19 @@ def finish(process):
 
 def left_in(tmp_path):
     return sorted(path.name for path in (tmp_path / "scratch").iterdir())
+
+
+def test_commands_run_in_their_environment_and_leave_files_of_which_those_asked_for_are_collected(order, agent):
+    write = 'cd "$0"; echo "$WHERE" && echo $LOCKSTEP_LAUNCH && echo problem >&2 && printf "\\001\\377" > some.bin'
+    process = order(["sh", "-c", f"{write} && touch core", "{folder}"], environment={"WHERE": "in {folder}"})
+    folder = process.answer()["folder"]
+    output, errors = finish(process)
+    assert process.returncode == 0
+    assert output == f"in {folder}\ntest\nproblem\n"
+    assert errors == ""
+    answer = agent("collect", folder=folder, names=["some.bin", "missing"]).answer()
+    assert answer == {"some.bin": base64.b64encode(b"\1\xff").decode()}
+    assert not os.path.exists(folder)
 
 
 def test_where_no_word_speaks_of_a_folder_there_is_none(order, tmp_path):
@@ -83,6 +98,14 @@ def test_a_command_that_a_signal_ended_is_told_among_what_the_commands_print(ord
     assert (process.returncode, output.splitlines()[-1], errors) == (128 + signal.SIGKILL, told, "")
 
 
+def test_the_deadline_ends_all(order):
+    process = order(SLEEPER, deadline_seconds=0.3, **IN_A_FOLDER)
+    process.answer()
+    pid = int(process.stdout.readline())
+    assert process.wait(30) == 124
+    assert not is_running(pid)
+
+
 @pytest.mark.parametrize(
     ("shell", "status"),
     [("exit 7", 7), ("kill -9 $$", 137), ("exit 255", 254)],
@@ -91,6 +114,23 @@ def test_a_command_that_a_signal_ended_is_told_among_what_the_commands_print(ord
 def test_the_status_is_that_of_what_failed(shell, status, order):
     process = order(["sh", "-c", shell], SLEEPER)
     assert process.wait(30) == status
+
+
+def test_what_is_left_by_commands_of_which_one_failed_is_collected(order, agent, tmp_path):
+    process = order(["sh", "-c", "echo half > $0/record; exit 7", "{folder}"], SLEEPER)
+    folder = process.answer()["folder"]
+    assert process.wait(30) == 7
+    answer = agent("collect", folder=folder, names=["record"]).answer()
+    assert answer == {"record": base64.b64encode(b"half\n").decode()}
+    assert left_in(tmp_path) == []
+
+
+def test_a_disk_without_room_is_one_sentence_that_names_the_host(order, tmp_path):
+    (tmp_path / "file").touch()
+    process = order(SLEEPER, **IN_A_FOLDER, scratch=tmp_path / "file")
+    output, errors = finish(process)
+    assert (process.returncode, output) == (2, "")
+    assert errors.startswith(f"lockstep: {socket.gethostname()} can't keep files in {tmp_path}/file")
 
 
 STRAY = """
@@ -125,6 +165,13 @@ def test_a_sweep_ends_what_left_its_session_and_nothing_of_another_launch(stubbo
         assert left_in(tmp_path) == ["lockstep-other-1"]
     finally:
         os.kill(other, signal.SIGKILL)
+
+
+def test_a_stopped_process_is_swept_too(agent):
+    pid = stray("stopped")
+    os.kill(pid, signal.SIGSTOP)
+    assert agent("sweep", launch="stopped").answer() == {"ended": 1}
+    assert not is_running(pid)
 
 
 def test_a_sweep_that_belongs_to_the_launch_spares_itself(agent, monkeypatch):

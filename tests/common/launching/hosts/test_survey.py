@@ -4,6 +4,7 @@ one line."""
 import io
 import re
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -57,16 +58,10 @@ def text_of(table):
     return text.getvalue()
 
 
-def test_hosts_that_are_alike_are_not_refused_and_have_a_row_each(pair):
+def test_hosts_that_are_alike_are_not_refused(pair):
     survey.refuse(pair())
     # Virtual hosts share a kernel, and fewer cores than slots are for the record to say.
     survey.refuse(pair(boot_id="boot1", cores=1))
-    shown = text_of(survey.table(pair()))
-    row = re.search(r".*10\.0\.0\.2/24.*", shown)[0]
-    for cell in ("host2", "012345678", "3.11.7", "2", "8", "4", "eth0", "+3600.250000 s ± 150 µs"):
-        assert re.search(rf"│ +{re.escape(cell)} +│", row), cell
-    assert "some: python 3.11.7, numpy 2.4.6" in shown
-    assert "other: not made" in shown
 
 
 @pytest.mark.parametrize(
@@ -100,7 +95,22 @@ def test_what_must_not_differ_is_refused(changes, said, pair, refusal):
     assert said in refusal(lambda: survey.refuse(pair(**changes)))
 
 
-def test_two_hosts_are_surveyed_over_ssh_and_every_one_that_does_not_answer_is_named(site, refusal):
+def test_the_table_has_a_row_for_each_host(pair):
+    shown = text_of(survey.table(pair()))
+    row = re.search(r".*10\.0\.0\.2/24.*", shown)[0]
+    for cell in ("host2", "012345678", "3.11.7", "2", "8", "4", "eth0", "+3600.250000 s ± 150 µs"):
+        assert re.search(rf"│ +{re.escape(cell)} +│", row), cell
+    assert "some: python 3.11.7, numpy 2.4.6" in shown
+    assert "other: not made" in shown
+
+
+def test_one_host_alone_has_no_interface(pair):
+    alone = [msgspec.structs.replace(pair()[0], routes={})]
+    survey.refuse(alone)
+    assert re.search(r"│ +- +│ +- +│", text_of(survey.table(alone)))
+
+
+def test_two_hosts_are_surveyed_over_ssh(site):
     first, second = surveyed = survey.survey(site.hosts)
     survey.refuse(surveyed)
     assert [facts.hostname for facts in surveyed] == ["host1", "host2"]
@@ -110,9 +120,6 @@ def test_two_hosts_are_surveyed_over_ssh_and_every_one_that_does_not_answer_is_n
     apart = second.clock.offset_seconds - first.clock.offset_seconds
     assert apart == pytest.approx(SECONDS_APART, abs=1)
     assert "10.77.0.2/24" in text_of(survey.table(surveyed))
-    said = refusal(lambda: survey.survey([*site.hosts, SshHost("host3", 1), SshHost("host4", 1)]))
-    assert "host3: no machine is found" in said
-    assert "host4: no machine is found" in said
 
 
 @pytest.mark.usefixtures("played_ssh")
@@ -121,3 +128,9 @@ def test_a_host_whose_checkout_tells_other_facts_is_one_sentence(monkeypatch, re
     sentence = refusal(lambda: survey.survey([SshHost("host1", 1)]))
     assert sentence.startswith("host1 has another checkout (Object ")
     assert sentence.endswith("): make it the same commit there as here.")
+
+
+def test_every_host_that_does_not_answer_is_named(site, refusal):
+    said = refusal(lambda: survey.survey([*site.hosts, SshHost("host3", 1), SshHost("host4", 1)]))
+    assert "host3: no machine is found" in said
+    assert "host4: no machine is found" in said

@@ -22,13 +22,8 @@ def as_ssh(tmp_path, monkeypatch):
     return play
 
 
-def test_the_agent_is_a_module_whose_answer_is_not_what_a_users_shell_prints_first(as_ssh):
+def test_the_agent_is_a_module_that_there_is():
     assert ROOT.joinpath(*AGENT.split(".")).with_suffix(".py").is_file()
-    as_ssh(ECHOING)
-    [answer] = place.ask("facts", {HOST: {"peers": []}})
-    assert (answer.values, answer.failure) == ({"peers": []}, None)
-    with place.conversation(HOST, "clock", {"n": 1}) as talk:
-        assert talk.hear(30) == {"n": 1}
 
 
 ECHOING = """#!/bin/sh
@@ -36,6 +31,21 @@ echo "Welcome!"
 read request
 echo "$request"
 """
+
+
+def test_what_a_users_shell_prints_first_is_no_answer(as_ssh):
+    as_ssh(ECHOING)
+    [answer] = place.ask("facts", {HOST: {"peers": []}})
+    assert (answer.values, answer.failure) == ({"peers": []}, None)
+    with place.conversation(HOST, "clock", {"n": 1}) as talk:
+        assert talk.hear(30) == {"n": 1}
+
+
+def test_a_host_that_is_silent_is_given_up(as_ssh):
+    as_ssh("#!/bin/sh\nexec sleep 600\n")
+    [answer] = place.ask("facts", {HOST: {}}, seconds=0.2)
+    assert answer.lost
+    assert answer.failure.startswith("host1 didn't answer in time")
 
 
 HALF_SILENT = """#!/bin/sh

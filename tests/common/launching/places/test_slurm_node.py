@@ -17,6 +17,12 @@ NODE = SlurmNode("node7", slots=2, cores=4)
 REMOTE_SHELL = ROOT / "common/launching/places/remote_shell/ssh"
 
 
+def test_a_step_takes_its_node_cores_and_memory_from_the_command_line_alone():
+    command = NODE.command(["-m", "some.module"])
+    settings = ["--cpus-per-task=4", "--job-name=lockstep", f"--chdir={ROOT}"]
+    assert command == [*step(["node7"]), *settings, sys.executable, "-m", "some.module"]
+
+
 def test_launches_are_told_of_the_allocation_and_not_of_the_task_that_started_them(monkeypatch):
     for name in ("SLURM_TASK_PID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS", "SLURM_CPU_BIND_TYPE"):
         monkeypatch.setenv(name, "1")
@@ -77,10 +83,7 @@ def srun(tmp_path, monkeypatch):
     return noted
 
 
-def test_an_agent_is_asked_through_srun_as_through_ssh_and_keeps_to_its_cores(srun):
-    [answer] = place.ask("sweep", {NODE: {"launch": "nobody"}})
-    assert (answer.failure, answer.values) == (None, {"ended": 0})
-    assert "--nodelist=node7" in srun.read_text()
+def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(srun):
     environment = {"PATH": os.environ["PATH"], "SEEN": "yes"}
     program = (
         "import os; from common.launching.places.slurm_node import leave_step; leave_step(); "
@@ -91,10 +94,33 @@ def test_an_agent_is_asked_through_srun_as_through_ssh_and_keeps_to_its_cores(sr
     assert result.stdout == "['SEEN'] 1\n"
 
 
+def test_what_srun_did_not_start_keeps_its_variables(monkeypatch):
+    program = (
+        "import os; from common.launching.places.slurm_node import leave_step; leave_step(); "
+        "print(os.environ['SLURM_X'])"
+    )
+    monkeypatch.setenv("SLURM_X", "here")
+    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert result.stdout == "here\n"
+
+
+def test_an_agent_is_asked_through_srun_as_through_ssh(srun):
+    [answer] = place.ask("sweep", {NODE: {"launch": "nobody"}})
+    assert (answer.failure, answer.values) == (None, {"ended": 0})
+    assert "--nodelist=node7" in srun.read_text()
+
+
 def test_srun_stands_in_for_ssh_with_its_input_and_without_a_task(srun):
-    asked = ["-o", "BatchMode=yes", "node8", "-o", "ConnectTimeout=10", "read x; echo $x,$SLURM_TASK_PID"]
+    command = [
+        str(REMOTE_SHELL),
+        "-o",
+        "BatchMode=yes",
+        "node8",
+        "-o",
+        "ConnectTimeout=10",
+        "read x; echo $x,$SLURM_TASK_PID",
+    ]
     environment = os.environ | {"SLURM_CPUS_PER_TASK": "3"}
-    command = [str(REMOTE_SHELL), *asked]
     result = subprocess.run(command, input="key\n", env=environment, capture_output=True, text=True, check=True)
     assert result.stdout == "key,\n"
     assert {*step(["node8"])[1:], "--cpus-per-task=3"} < {*srun.read_text().split()}

@@ -14,12 +14,15 @@ from common.paths import ROOT
 HOST = SshHost("host1", 2)
 
 
-def test_the_command_asks_nothing_notices_a_lost_connection_and_is_quoted_for_a_shell(monkeypatch):
+def test_the_command_asks_nothing_and_notices_a_lost_connection():
     words = HOST.command(["-m", "a.module", "facts"])
     assert words[:2] == ["ssh", "-T"]
     assert {"BatchMode=yes", "ServerAliveInterval=5", "ServerAliveCountMax=3"} <= {*words}
     assert not [word for word in words if "HostKey" in word]
     assert words[-2] == "host1"
+
+
+def test_what_runs_there_is_quoted_for_a_shell(monkeypatch):
     monkeypatch.setattr(ssh, "ROOT", "/a folder; reboot")
     change, agent = HOST.command(["a 'word'", "$(reboot)"])[-1].split(" && ")
     assert shlex.split(change) == ["cd", "/a folder; reboot"]

@@ -15,13 +15,12 @@ import psutil
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts.description import SOCKET, VARIABLE, Cable
+from common.launching.virtual_hosts.description import INTERFACE, SOCKET, VARIABLE, Cable
 from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.paths import ROOT
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from tests.hosts import bytes_sent_by, cluster_of, processes_of, require_ssh
 from tests.hosts_apart import SECONDS_APART
-from tests.launching import is_running, wait_for
 
 KINDS = ("net", "mnt", "uts", "ipc", "pid", "user")
 """Of namespaces."""
@@ -51,36 +50,60 @@ def on_head(cluster, *command):
     return result.stdout.strip()
 
 
-def test_ssh_reaches_every_host_from_everywhere_and_sends_all_that_a_command_prints(cluster):
+def test_ssh_reaches_every_host_from_everywhere_by_its_name_and_asks_nothing(cluster):
     require_ssh()
     assert on_head(cluster, "ssh", "host1", "ssh host2 'hostname; ssh host1 hostname'").split() == ["host2", "host1"]
+
+
+def test_ssh_sends_all_that_a_command_prints_before_it_says_how_that_ended(cluster):
     require_ssh()
     # More than a connection takes at once: a file of a launch's states, whose program has ended long before it's sent.
     printed = on_head(cluster, "ssh", "host1", "head --bytes 20000000 /dev/zero | tr '\\0' x")
     assert printed.count("x") == 20_000_000
 
 
-def test_names_and_networks_are_those_of_hosts_of_their_own(cluster):
+def test_ssh_brings_as_little_along_as_sshd(cluster):
+    require_ssh()
+    variables = on_head(cluster, "ssh", "host2", "env").splitlines()
+    assert {line.partition("=")[0] for line in variables} <= {
+        "HOME",
+        "LOGNAME",
+        "PATH",
+        "PWD",
+        "SHELL",
+        "TMPDIR",
+        "USER",
+        "_",
+    }
+
+
+def test_the_head_and_the_hosts_know_their_names_and_the_programs_of_the_head_the_cluster(cluster):
     names = [python(host, "import socket; print(socket.gethostname())") for host in (cluster.head, *cluster.hosts)]
     assert names == ["head", "host1", "host2"]
     assert json.loads(on_head(cluster, "printenv", VARIABLE))["names"] == ["host1", "host2"]
-    for host in cluster.hosts:
-        assert host.run("cat", "/proc/sys/net/ipv4/tcp_congestion_control").strip() in ("cubic", "reno")
-        assert host.run("cat", "/proc/sys/net/ipv4/tcp_no_metrics_save").strip() == "1"
 
 
-def test_each_host_has_cores_and_clocks_of_its_own(cluster):
+def test_each_host_has_cores_of_its_own_where_they_suffice(cluster):
     program = "import os; print(*os.sched_getaffinity(0))"
     first, second = (set(python(host, program).split()) for host in cluster.hosts)
     available = {str(core) for core in os.sched_getaffinity(0)}
     assert first | second <= available
     assert bool(first & second) == (len(available) == 1)
     assert set(on_head(cluster, sys.executable, "-c", program).split()) == available
+
+
+def test_each_host_has_clocks_of_its_own(cluster):
     program = "import time; print(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME))"
     here = [time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)]
     for number, host in enumerate(cluster.hosts, start=1):
         ahead = [float(there) - own for there, own in zip(python(host, program).split(), here, strict=True)]
         assert ahead == pytest.approx([number * SECONDS_APART] * 2, abs=60)
+
+
+def test_a_connection_fills_its_link_as_those_of_real_hosts_do_whatever_this_machine_is_set_to(cluster):
+    for host in cluster.hosts:
+        assert host.run("cat", "/proc/sys/net/ipv4/tcp_congestion_control").strip() in ("cubic", "reno")
+        assert host.run("cat", "/proc/sys/net/ipv4/tcp_no_metrics_save").strip() == "1"
 
 
 def test_temporary_files_are_a_hosts_own(cluster):
@@ -170,18 +193,36 @@ def test_a_command_gets_the_signals_of_what_stands_for_it_and_ends_it_as_it_ends
     assert killed.wait(GONE_SECONDS) == -signal.SIGKILL
 
 
-def test_a_command_ends_with_what_stands_for_it_on_its_own_host_alone(cluster):
+def test_another_process_that_has_the_number_of_a_hosts_keeper_is_not_taken_for_it(cluster):
+    host = dataclasses.replace(cluster.hosts[0], keeper=os.getpid())
+    with pytest.raises(RuntimeError, match=f"the virtual host of process {os.getpid()} is gone"):
+        host.run("true")
+    assert os.getppid() not in processes_of(host)
+
+
+def test_a_command_ends_with_what_stands_for_it(cluster):
     host = cluster.hosts[0]
     before = set(processes_of(host))
     process = host.start(["sh", "-c", "echo ready; exec sleep 600"], os.environ)
     assert process.stdout.readline() == "ready\n"
     assert len(set(processes_of(host)) - before) == 1
     process.kill()
-    wait_for(lambda: set(processes_of(host)) == before, GONE_SECONDS)
-    host = dataclasses.replace(cluster.hosts[0], keeper=os.getpid())
-    with pytest.raises(RuntimeError, match=f"the virtual host of process {os.getpid()} is gone"):
-        host.run("true")
-    assert os.getppid() not in processes_of(host)
+    wait_until(lambda: set(processes_of(host)) == before)
+
+
+def wait_until(is_so):
+    """Return when it is so; fail when it isn't in time."""
+    deadline = time.monotonic() + GONE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    """Whether the process is more than an entry that waits for its parent."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def namespaces(pids):
@@ -214,7 +255,7 @@ def test_hosts_end_with_all_that_runs_on_them_when_a_test_fails():
 
     with pytest.raises(RuntimeError, match="the test fails"):
         fail()
-    wait_for(lambda: not any(map(is_running, pids)), GONE_SECONDS)
+    wait_until(lambda: not any(map(is_running, pids)))
 
 
 SILENT = f"""
@@ -260,7 +301,7 @@ def test_nothing_is_left_when_the_maker_is_killed():
         assert len(pids) >= 10
         assert len(made) == 6 + 2 * 4
         process.kill()
-        wait_for(lambda: not any(map(is_running, pids)), GONE_SECONDS)
+        wait_until(lambda: not any(map(is_running, pids)))
         # They can't be anybody else's yet, since this process still has them open.
         assert not made & namespaces(filter(is_running, psutil.pids()))
         assert set(psutil.net_if_stats()) == interfaces
@@ -283,7 +324,7 @@ def test_hosts_have_their_share_of_cores_and_leave_no_control_group_when_the_mak
     with maker(0.5) as (process, groups):
         assert len(groups) == 2
         process.kill()
-        wait_for(lambda: not any(group.exists() for group in groups), GONE_SECONDS)
+        wait_until(lambda: not any(group.exists() for group in groups))
 
 
 def test_without_unshare_virtual_hosts_are_refused_in_one_sentence(monkeypatch, tmp_path):
@@ -316,3 +357,8 @@ def test_a_number_of_hosts_that_cannot_be_had_is_refused(count):
 def test_a_share_of_cores_that_cannot_be_meant_is_refused(share):
     with pytest.raises(UserError, match=r"give a number of 0\.05 or more"), virtual_hosts(2, cores_per_host=share):
         pass
+
+
+def test_the_hosts_interface_has_the_name_that_programs_go_by(cluster):
+    names = python(cluster.hosts[0], "import socket; print(*sorted(name for _, name in socket.if_nameindex()))")
+    assert names == f"{INTERFACE} lo"

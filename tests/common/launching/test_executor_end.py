@@ -49,3 +49,10 @@ def test_what_not_even_sigkill_ends_is_named(stubborn, monkeypatch):
     first, second = sorted([launcher.pid, child.pid])
     with pytest.raises(LaunchFailedError, match=f"^Process {first}, {second} is still there after SIGKILL: "):
         executor.end(launcher)
+
+
+def test_what_has_ended_by_itself_is_left_alone():
+    process = psutil.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+    assert process.wait(30) == 3
+    executor.end(process)
+    assert process.returncode == 3

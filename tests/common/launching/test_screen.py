@@ -44,10 +44,13 @@ def test_the_last_thing_on_the_screen_is_our_sentence_once_and_the_log_has_every
     assert log.read_text() == "".join(texts)
 
 
-def test_without_a_page_there_is_no_log_and_without_a_log_the_page_comes_first(tmp_path, capfd):
+def test_where_nothing_but_our_sentences_was_printed_there_is_no_log(tmp_path, capfd):
     launch(tmp_path / "run.log", f"{OURS}\n", f"{OURS}\n")
     assert capfd.readouterr().err == f"{OURS}\n"
     assert not [*tmp_path.iterdir()]
+
+
+def test_where_the_log_cannot_be_kept_the_page_comes_before_the_sentence(tmp_path, capfd):
     (tmp_path / "file").touch()
     launch(tmp_path / "file" / "run.log", f"{OURS}\n", PAGE)
     assert capfd.readouterr().err == f"{OURS}\n{PAGE}{OURS}\n"

@@ -18,6 +18,11 @@ def notes(monkeypatch):
     return noted
 
 
+def test_the_first_note_comes_within_ten_seconds_and_others_at_most_every_thirty():
+    assert screen._FIRST_SECONDS < 10
+    assert screen._NEXT_SECONDS >= 30
+
+
 def test_a_launch_says_how_many_of_its_processes_are_up_until_one_has_trained(notes, tmp_path, monkeypatch):
     monkeypatch.setenv(startup.FOLDER, str(tmp_path))
     with screen.waiting(tmp_path, 64, 600.0):
