@@ -7,6 +7,7 @@ To start it: `python jax_impl/automatic.py --workers 2 --preset digits`.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
@@ -65,7 +66,7 @@ def _train(run: Run, mesh: Mesh) -> None:
     for batch in run.steps():
         rows = split_rows(mesh, batch.rows)
         state, losses = train_step(state, rows, mlp.learning_rate(task, batch.step), *train_set)
-        run.observe(losses.addressable_data(0), rows=len(batch.rows))
+        run.observe(partial(losses.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 
 

@@ -71,7 +71,7 @@ def _train(run: Run, mesh: Mesh) -> None:
     for batch in run.steps():
         rows = split_rows(mesh, batch.rows)
         state, losses = train_step(state, rows, mlp.learning_rate(task, batch.step), *train_set)
-        run.observe(losses.addressable_data(0), rows=len(batch.rows))
+        run.observe(partial(losses.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 
 

@@ -80,7 +80,7 @@ def _train(run: Run, mesh: Mesh) -> None:
     for batch in run.steps():
         rows = split_rows(mesh, batch.rows)
         parts, losses = train_step(parts, rows, mlp.learning_rate(task, batch.step), *train_set)
-        run.observe(losses.addressable_data(0), rows=len(batch.rows))
+        run.observe(partial(losses.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 
 

@@ -8,6 +8,7 @@ To start it: `python jax_impl/tensor_parallel.py --workers 2 --preset digits`.
 """
 
 import sys
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
@@ -65,7 +66,7 @@ def _train(run: Run, mesh: Mesh) -> None:
 
     for batch in run.steps():
         parts, loss = train_step(parts, batch.rows, mlp.learning_rate(task, batch.step), *train_set)
-        run.observe(loss.addressable_data(0), rows=len(batch.rows))
+        run.observe(partial(loss.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 
 

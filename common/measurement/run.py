@@ -140,13 +140,13 @@ class Run:
         """Numbers of this process's rows in every step from `start` to before `stop`; without one, for ever."""
         return self._share.rows(len(self.dataset.train_labels), self.task.seed, start, stop)
 
-    def observe(self, losses: Tensor | None, rows: Tensor = 0, steps: int = 1) -> None:
+    def observe(self, losses: Tensor | Callable[[], Tensor] | None, rows: Tensor = 0, steps: int = 1) -> None:
         """Note the loss of the last step, and close the window where that ends one.
 
         The loss is the mean over this process's rows; of several shards it is each one's, (shards,), and of several
         `steps` (steps,) or (steps, shards). A worker that never sees a loss, as a pipeline's first stage, gives None.
-        `rows` counts those that it was taken of, in all these steps. Both may be lazy tensors, which are read after the
-        window's clock has stopped.
+        `rows` counts those that it was taken of, in all these steps. Both may be lazy tensors, and the losses a function
+        that gives them, which are read after the window's clock has stopped.
         """
         self._unread.append((losses, rows, steps))
         self._step += steps
@@ -238,6 +238,7 @@ class Run:
         has_ranks = self.strategy.work in (Work.DATA_PARALLEL, Work.PARTS_OF_ONE_MODEL) and self.world.size > 1
         errors.speaker = f"rank {self.world.rank}: " if has_ranks else ""
         for losses, rows, steps in self._unread:
+            losses = losses() if callable(losses) else losses
             if losses is not None:
                 # A lazy tensor of one number may know only how to become a float.
                 values = np.ravel(losses) if np.ndim(losses) > 1 else losses if np.ndim(losses) else [losses]
