@@ -23,6 +23,7 @@ def write_report(
     headline: Path | None = None,
     sweep: Path | None = None,
     against: Path | None = None,
+    appendix: bool = False,
 ) -> None:
     """Make a typeset PDF from the run records in a folder, and beside it an HTML page and CSV files of its tables.
 
@@ -33,6 +34,7 @@ def write_report(
         headline: Also write the figure of the first page, as SVG, to this file.
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
+        appendix: Have every table and figure of the HTML page in the PDF as well, after its last page.
     """
     beside = out.with_name(f"{out.stem}-tables")
     found = read_results(results or newest_comparison(Path("results")))
@@ -45,7 +47,7 @@ def write_report(
     gc.freeze()
     gc.enable()
     material = Material(found, other)
-    content, drawings = compose(material)
+    content, drawings = compose(material, appendix)
     asked = [("headline", headline, "No launch ended ok with a measurement")]
     asked.append((bandwidths.FIGURE, sweep, f"No virtual hosts were measured with {FEWEST} bandwidths"))
     for name, path, why in asked:

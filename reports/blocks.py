@@ -19,6 +19,8 @@ Draw = Callable[..., bytes]
 Drawings = dict[str, Draw]
 """By its file's name how each figure is drawn."""
 
+LONGEST_NAME = 34  # Characters that leave room for bars, or other columns, beside them.
+
 _WORD = re.compile(r"\W*[^\W\d]")
 """How a cell begins that is no number."""
 
@@ -46,11 +48,6 @@ def headline(sentence: str) -> Block:
 def items(sentences: list[str]) -> Block:
     """A list with bullets."""
     return {"kind": "items", "items": sentences}
-
-
-def caution(what: str, cause: str, remedy: str, where: list[str]) -> Block:
-    """What was seen, its likely cause, what to do about it, and one line for every place where it was seen."""
-    return {"kind": "caution", "what": what, "cause": cause, "remedy": remedy, "where": where}
 
 
 def answers(told: list[tuple[str, list[str]]]) -> Block:
@@ -127,6 +124,14 @@ def span(counts: Iterable[int]) -> str:
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """What names are sorted by, so that 20 Mbit/s come before 100."""
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name) if part)
+
+
+def shortened(name: str, longest: int = LONGEST_NAME) -> str:
+    """`name` with as many characters as there is room for: its beginning, and its end, which says where it was."""
+    if len(name) <= longest:
+        return name
+    end = longest // 2
+    return f"{name[: longest - end - 1]}…{name[-end:]}"
 
 
 def workers(count: int) -> str:

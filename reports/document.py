@@ -8,49 +8,45 @@ from reports.render import shell
 from reports.tables.material import Material
 from reports.words import (
     bandwidths,
-    cautions,
-    ceilings,
-    certificate,
+    certainty,
     data,
     decomposition,
-    endings,
     first_page,
     hosts,
-    machine,
-    method,
-    ranking,
     regression,
+    scaling,
     side_by_side,
-    speed,
-    verdicts,
 )
+from reports.words.glossary import TERMS
 
 Section = Callable[[Material], list[Block]]
 
-CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
-    ("Curves", (speed.curves,)),
-    ("", (side_by_side.section, regression.section)),
-    ("Where the time goes", (decomposition.story, verdicts.section, ceilings.story)),
-    ("Hosts", (hosts.section, bandwidths.section)),
-    ("The same maths", (certificate.section,)),
-    ("Tables", (data.section, speed.tables, ranking.section)),
-    ("How this was measured", (cautions.section, method.section, machine.section, endings.section)),
+CHAPTERS: tuple[tuple[str, Section], ...] = (
+    ("Scaling", scaling.section),
+    ("Why not N times", decomposition.section),
+    ("How sure, and the same maths", certainty.section),
 )
-"""The chapters after the first page; those without a title have sections with headings of their own."""
+"""The chapters of every comparison after the first page, each on a page of its own."""
 
-ON_A_NEW_PAGE = "Tables"
-"""The chapter that begins on a page of its own."""
+MORE: tuple[tuple[str, tuple[Section, ...]], ...] = (
+    ("Hosts", (hosts.section, bandwidths.section)),
+    ("", (side_by_side.section, regression.section)),
+)
+"""Chapters of what isn't in every comparison: several hosts, another folder, another commit, with own headings."""
 
 
-def compose(material: Material) -> tuple[dict[str, object], Drawings]:
+def compose(material: Material, appendix: bool = False) -> tuple[dict[str, object], Drawings]:
     """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task.
 
-    A chapter whose sections say nothing is left out.
+    With `appendix` the PDF has every table and figure of the page as well.
     """
-    parts = [*first_page.section(material), blocks.contents()]
-    for title, sections in CHAPTERS:
-        if content := [block for section in sections for block in section(material)]:
-            parts += [blocks.new_page()] if title == ON_A_NEW_PAGE else []
-            parts += [blocks.heading(title), *content] if title else content
+    parts = first_page.section(material)
+    for title, section in CHAPTERS:
+        parts += [blocks.new_page(), blocks.heading(title), *section(material)]
+    for title, sections in MORE:
+        if more := [block for section in sections for block in section(material)]:
+            parts += [blocks.new_page(), *([blocks.heading(title)] if title else []), *more]
+    parts += [block | {"appendix": True} for block in (blocks.new_page(), *data.section(material))]
     title = "Distributed training systems compared on exactly the same maths"
-    return shell.compose(title, material.results.started_at, parts)
+    content, drawings = shell.compose(title, material.results.started_at, parts)
+    return content | {"appendix": appendix, "terms": TERMS}, drawings

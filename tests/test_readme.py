@@ -72,9 +72,6 @@ ELSEWHERE = {
         "tests/reports/test_main.py::test_the_figure_of_a_sweep_is_written_where_it_is_asked_for"
     ),
     "python -m reports .+ --against OTHER": ("tests/reports/test_main.py::test_another_folder_stands_beside_the_first"),
-    r"\.nox/tools/bin/python -m tests\.reports\.test_whole_report": (
-        "tests/reports/test_whole_report.py::test_the_report_says_what_was_read_once"
-    ),
     "nox -s readme": "tests/test_readme.py::test_the_tables_are_what_the_declarations_say",
     "nox -s lock": (
         "tests/common/environments/test_uv.py::test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,14 +12,21 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 
 _PANELS_BESIDE = 5  # In a row of the full width.
-_LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 20.0, 56.0
+_LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 16.0, 75.0
 """Millimetres: left of the panels, of a letter of a title, and of a panel from bottom to top."""
+
+_WIDE = 1.2
+"""How many times as wide as high a panel is made where the height of the figure is given."""
+
+_UNDER, _LEGEND = 4.0, 10.0
+"""Millimetres below a panel, and of the legend of a figure whose height is given."""
 
 _MARK = ["measure", "panel", "series", "x", "value", "tip", "oversubscribed"]
 
@@ -60,6 +67,14 @@ class Plot:
     x_label: str = ""
     ticks: Mapping[float, str] = field(default_factory=dict)
     """What stands at places of x; with them both axes are logarithmic."""
+    from_zero: Collection[str] = ()
+    """Measures whose axis begins at zero and isn't logarithmic."""
+    logarithmic: Collection[str] = ()
+    """Measures whose axis is logarithmic without ticks on x."""
+    shaded_from: float | None = None
+    """The first place of x with more threads than cores; from there on panels are grey."""
+    height: float | None = None
+    """Millimetres of the whole figure; none: panels are half as high as they are wide."""
     note: str = ""
     """Of what isn't drawn."""
 
@@ -76,35 +91,48 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
         [*dict.fromkeys([*plot.medians[column], *(getattr(line, column) for line in plot.lines)])]
         for column in ("measure", "panel")
     )
-    rows = math.ceil(len(names) / int(_PANELS_BESIDE * width / style.WIDTH))
+    beside = int(_PANELS_BESIDE * width / style.WIDTH)
+    if plot.height:
+        # So that panels are a little wider than high.
+        area = plot.height * (width - _LEFT) / len(names) / len(measures)
+        beside = min(beside, max(1, round((width - _LEFT) / math.sqrt(_WIDE * area))))
+    rows = math.ceil(len(names) / beside)
     columns = math.ceil(len(names) / rows)
     pitch = (width - _LEFT) / columns
-    height, longest = float(np.clip(0.5 * pitch, _LOWEST, _HIGHEST)), int(pitch / _LETTER)
-    titles = [[style.shortened(line, longest) for line in style.wrapped(name, longest).split("\n")] for name in names]
+    longest = int(pitch / _LETTER)
+    titles = [[blocks.shortened(line, longest) for line in style.wrapped(name, longest).split("\n")] for name in names]
+    above, foot = 3 + 2.9 * max(map(len, titles)), 6 if plot.x_label else 0
+    height = 0.5 * pitch
+    if plot.height:
+        height = (plot.height - _LEGEND - foot) / (rows * len(measures)) - above - _UNDER
+    height = float(np.clip(height, _LOWEST, _HIGHEST))
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
             rows * columns * len(measures),
             [height] * (rows * len(measures)),
             left=_LEFT,
             between=2,
-            above=3 + 2.9 * max(map(len, titles)),
-            under=4,
-            foot=6 if plot.x_label else 0,
+            above=above,
+            under=_UNDER,
+            foot=foot,
             handles=_legend(plot, {} if {*names} <= looks.keys() else looks),
             note=plot.note or note,
             width=width,
         )
         for place, axes in enumerate(panels):
-            row, index = divmod(place, rows * columns)
+            # The measures of a row of panels stand below one another.
+            line, column = divmod(place, columns)
+            row, of_measure = divmod(line, len(measures))
+            index, measure = row * columns + column, measures[of_measure]
             if index >= len(names):
                 axes.remove()
                 continue
-            title = axes.set_title("\n".join(titles[index]), fontsize=6.5, pad=3)
-            _draw_panel(axes, title, plot, measures[row], names[index], looks)
-            is_first, is_lowest = index % columns == 0, row + 1 == len(measures) and index + columns >= len(names)
-            axes.tick_params(labelsize=6.2, labelleft=is_first, labelbottom=is_lowest)
+            title = axes.set_title("\n".join(titles[index]) if of_measure == 0 else "", fontsize=6.5, pad=3)
+            _draw_panel(axes, title, plot, measure, names[index], looks)
+            is_lowest = of_measure + 1 == len(measures) and index + columns >= len(names)
+            axes.tick_params(labelsize=6.2, labelleft=column == 0, labelbottom=is_lowest)
             axes.set_xlabel(plot.x_label if is_lowest else "", fontsize=6.5)
-            axes.set_ylabel(measures[row] if is_first else "", fontsize=6.5)
+            axes.set_ylabel(measure if column == 0 else "", fontsize=6.5)
         return svg.svg(figure)
 
 
@@ -128,11 +156,17 @@ def _draw_panel(axes: Axes, title: Text, plot: Plot, measure: str, name: str, lo
         aside = 1.0 if series == name else 2 ** looks[series].shift
         _draw_series(axes, str(series), group, launches[launches["series"] == series], looks[series], aside)
     svg.panel(axes, f"{name}: {measure}" if name else measure)
-    if plot.ticks:
+    if measure in plot.from_zero:
+        axes.set_ylim(0, _limits(plot, measure)[1])
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
+    elif plot.ticks or measure in plot.logarithmic:
         axes.set_yscale("log")
         axes.set_ylim(*_limits(plot, measure))
         layout.plain_log_axis(axes)
+    if plot.ticks:
         layout.measured_places(axes, plot.ticks)
+        if plot.shaded_from is not None:
+            axes.axvspan(plot.shaded_from / math.sqrt(2), axes.get_xlim()[1], color=style.GROUND, zorder=0)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 

@@ -23,6 +23,9 @@ MOST_POINTS = 2_000
 DOTS = (0, (1, 2))
 """The line of an ideal."""
 
+_MANY_POWERS = 100
+"""From this ratio of an axis' ends on it has ticks at powers of ten alone."""
+
 _NOTE_LINE, _NOTE_LETTER = 2.9, 1.12  # Millimetres.
 
 Handle = Line2D | Patch
@@ -40,6 +43,7 @@ def panels(
     foot: float = 0.0,
     grid: Literal["x", "y", ""] = "y",
     handles: Sequence[Handle] = (),
+    one_line: bool = False,
     note: str = "",
     width: float = style.WIDTH,
 ) -> tuple[Figure, list[Axes]]:
@@ -47,11 +51,12 @@ def panels(
 
     Lengths are millimetres: the figure's width, the heights of each row's plots, and what is left free around a plot.
     `left` is that of the first in a row, `between` that of the others; `foot` is left free below the last row. The
-    `grid` has the lines of one axis.
+    `grid` has the lines of one axis. With `one_line` the legend is one line.
     """
     columns = math.ceil(count / len(heights))
     notes = textwrap.wrap(note, int(width / _NOTE_LETTER))
-    below = foot + _legend_height(handles, width) + _NOTE_LINE * len(notes)
+    beside = len(handles) if one_line else _legend_columns(handles, width)
+    below = foot + _legend_height(handles, beside) + _NOTE_LINE * len(notes)
     total = sum(heights) + len(heights) * (above + under) + below
     figure = Figure(figsize=(width * MILLIMETRE, total * MILLIMETRE))
     plot = (width - left - (columns - 1) * between - columns * right) / columns
@@ -64,7 +69,7 @@ def panels(
         if grid:
             placed[-1].grid(axis=grid)
     if handles:
-        _draw_legend(figure, handles, _legend_columns(handles, width), bottom=_NOTE_LINE * len(notes) / total)
+        _draw_legend(figure, handles, beside, bottom=_NOTE_LINE * len(notes) / total)
     for place, line in enumerate(notes):
         y = (_NOTE_LINE * (len(notes) - place) - 2) / total
         figure.text(1.5 / width, y, line, fontsize=6.2, color=style.FAINT)
@@ -95,15 +100,15 @@ def mark_handles(intervals: bool, oversubscribed: bool) -> list[Handle]:
 
 
 def _legend_columns(handles: Sequence[Handle], width: float) -> int:
-    longest = max(len(line) for handle in handles for line in handle.get_label().split("\n"))
+    longest = max((len(line) for handle in handles for line in handle.get_label().split("\n")), default=0)
     return max(1, int((3 if longest > 25 else 4) * width / style.WIDTH))
 
 
-def _legend_height(handles: Sequence[Handle], width: float) -> float:
+def _legend_height(handles: Sequence[Handle], beside: int) -> float:
     """Millimetres that a legend takes: its columns are filled one after another, with as many handles in each."""
     if not handles:
         return 0.0
-    columns = np.array_split(np.array([handle.get_label() for handle in handles]), _legend_columns(handles, width))
+    columns = np.array_split(np.array([handle.get_label() for handle in handles]), beside)
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
 
 
@@ -125,12 +130,13 @@ def _draw_legend(figure: Figure, handles: Sequence[Handle], columns: int, bottom
 
 
 def plain_log_axis(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, written out."""
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=30))
+    """Ticks at 1, 2 and 5 times powers of ten, or at these powers alone where there are many, written out."""
+    low, high = axes.get_ylim()
+    subs = (1.0, 2.0, 5.0) if high / low < _MANY_POWERS else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=30))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    low, high = axes.get_ylim()
     # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
     if high / low < 4:
         middle = math.sqrt(low * high)
@@ -151,7 +157,7 @@ def short(value: float) -> str:
     """A number as it stands at a tick: thousands as `1 k`."""
     if value >= 1e6:
         return f"{value / 1e6:g} M"
-    return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}"
+    return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}".replace("e-0", "e-")
 
 
 def thinned(launches: pd.DataFrame, keys: Sequence[str], what: str, value: str) -> tuple[pd.DataFrame, str]:

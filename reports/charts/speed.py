@@ -1,10 +1,10 @@
-"""Figures of how fast strategies are: the rates of one regime by strategy, and over the number of workers.
+"""Figures of how fast strategies are: their rates, and their speed-up and efficiency over the number of workers.
 
 Each function returns one SVG, the same bytes for the same input.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib
 import pandas as pd
@@ -20,67 +20,62 @@ from reports.charts.curves import Line, Plot, curves
 from reports.charts.layout import DOTS
 from reports.tables.summaries import oversubscribed_worlds
 
-_ROW_PITCH, _MOST_ROWS_HEIGHT = 4.6, 66.0  # Millimetres: the first page has room for so much.
+_ROW_PITCH, _MOST_ROWS_HEIGHT = 11.0, 72.0  # Millimetres: the first page has room for so much.
 _LETTER = 1.27  # The width of a letter of a row's name, in millimetres.
-_LONGEST_NAME = 26  # Characters of a row's name where panels stand below one another.
+_LONGEST_NAME, _LONGEST_BASE = 26, 18  # Characters of a row's name on a narrow page, and of a base in the legend.
 
 
 def headline(
     cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style], width: float = style.WIDTH
 ) -> bytes:
-    """Samples per second of one regime: a row for each strategy, a panel for each number of workers.
+    """Samples per second: a bar for each cell, from the top, with its name at the left and its number beside it.
 
-    `cells` and `launches` are the rows of `summaries.cells` and `summaries.launches` of that regime, with exchange.
-    Every launch is a faint mark, the median a large one with its interval and its number. Each panel ends at N times
-    the fastest base, whose ideal is a dotted line, so the distance to the right edge is what distribution costs.
+    `cells` are rows of `summaries.cells`, each of another strategy or number of workers, `launches` theirs. Every
+    launch is a faint mark; a line is the interval of the median. The ideal of each base, so many times its rate as the
+    most workers here are, is a dotted line.
     """
-    keys = ["strategy", "workers"]
-    launches, note = layout.thinned(launches, keys, "strategy and number of workers", "samples_per_second")
-    names, counts = in_order_of_speed(cells), sorted(cells["workers"].unique().tolist())
-    is_wide, measured = width > style.NARROW, cells.dropna(subset=["base"]).sort_values("base_samples_per_second")
+    launches, note = layout.thinned(launches, ["strategy", "workers"], "bar", "samples_per_second")
+    most, rows = cells["workers"].max(), [*cells[["strategy", "workers"]].itertuples(index=False, name=None)]
+    measured = cells.dropna(subset=["base"]).sort_values("base_samples_per_second")
     bases = dict(zip(measured["base"], measured["base_samples_per_second"], strict=True))
-    longest = style.LONGEST_NAME if is_wide else _LONGEST_NAME
-    digits = max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
+    longest = blocks.LONGEST_NAME if width > style.NARROW else _LONGEST_NAME
+    names = [name if workers == most else f"{name}, {blocks.workers(workers)}" for name, workers in rows]
     handles: list[layout.Handle] = []
     for base in bases:
-        label = f"ideal: N times {style.literal(base)}"
+        label = style.literal(blocks.shortened(base, _LONGEST_BASE))
         color = style.color_of(base, looks)
-        handles.append(Line2D([], [], color=color, linewidth=0.9, linestyle=DOTS, label=label))
+        handles.append(Line2D([], [], color=color, linewidth=0.9, linestyle=DOTS, label=f"{most} times {label}"))
     handles.append(layout.mark_handle("o", 2.2, 0.6, "one launch"))
     handles += layout.mark_handles(intervals=cells["low_seconds"].notna().any(), oversubscribed=False)
+    left = 5 + _LETTER * min(longest, max(map(len, names)))
     with matplotlib.rc_context(style.SETTINGS):
-        figure, panels = layout.panels(
-            len(counts),
-            [len(names) * min(_ROW_PITCH, _MOST_ROWS_HEIGHT / len(names))] * (1 if is_wide else len(counts)),
-            left=5 + _LETTER * min(longest, max(map(len, names))),
-            between=1.5,
-            right=3 + 1.25 * digits,
-            above=5.5,
-            grid="",
+        figure, [axes] = layout.panels(
+            1,
+            [len(rows) * min(_ROW_PITCH, _MOST_ROWS_HEIGHT / len(rows))],
+            left=left,
+            between=0,
+            above=2,
+            grid="x",
             handles=handles,
+            one_line=width > style.NARROW,
             width=width,
             note=note,
         )
-        for axes, workers in zip(panels, counts, strict=True):
-            is_first = axes is panels[0] or not is_wide
-            is_oversubscribed = workers in oversubscribed_worlds(cells)
-            title = blocks.workers(workers) + (f" {DAGGER}" if is_oversubscribed else "")
-            axes.set_title(title, pad=3)
-            svg.panel(axes, f"{title}: samples per second")
-            axes.set_facecolor(style.GROUND if is_oversubscribed else "none")
-            axes.set_xlabel("samples per second", fontsize=6.5, labelpad=2)
-            rows = (cells[cells["workers"] == workers], launches[launches["workers"] == workers])
-            _draw_rates(axes, *rows, looks, names, workers * max(bases.values(), default=0.0))
-            for base, rate in bases.items():
-                line = axes.axvline(workers * rate, color=style.color_of(base, looks), linewidth=0.9, linestyle=DOTS)
-                svg.mark(line, [base], {"base": base, f"{workers} times its samples/s": f"{workers * rate:,.0f}"})
-            axes.set_yticks(range(len(names)) if is_first else [])
-            if is_first:
-                axes.set_yticklabels([style.literal(style.shortened(name, longest)) for name in names], fontsize=6.5)
-                for label, name in zip(axes.get_yticklabels(), names, strict=True):
-                    label.set_color(looks[name].color)
-                    svg.button(label, name)
-            axes.tick_params(axis="y", length=0)
+        svg.panel(axes, "samples per second")
+        axes.set_xlabel("samples per second", fontsize=6.5, labelpad=2)
+        _draw_rates(axes, cells, launches, looks, rows)
+        for base, rate in bases.items():
+            line = axes.axvline(most * rate, color=style.color_of(base, looks), linewidth=0.9, linestyle=DOTS)
+            svg.mark(line, [base], {"base": base, f"{most} times its samples/s": f"{most * rate:,.0f}"})
+        drawn = [*launches["samples_per_second"], *(most * rate for rate in bases.values())]
+        number = 4 + _LETTER * max(len(f"{rate:,.0f}") for rate in cells["samples_per_second"])
+        # Room for the number of the longest bar.
+        axes.set_xlim(0, max(drawn) / (1 - number / (width - left - 2)))
+        axes.set_yticks(range(len(rows)), [style.literal(blocks.shortened(name, longest)) for name in names])
+        for label, (name, _) in zip(axes.get_yticklabels(), rows, strict=True):
+            label.set(color=looks[name].color, fontsize=6.8)
+            svg.button(label, name)
+        axes.tick_params(axis="y", length=0)
         return svg.svg(figure)
 
 
@@ -127,76 +122,86 @@ def _draw_rates(
     cells: pd.DataFrame,
     launches: pd.DataFrame,
     looks: Mapping[str, style.Style],
-    names: Sequence[str],
-    ideal: float,
+    rows: Sequence[tuple[str, int]],
 ) -> None:
-    """One panel of the headline: the launches, intervals, medians and numbers of one number of workers."""
-    limit = 1.03 * max(ideal, launches["samples_per_second"].max())
-    axes.hlines(range(len(names)), 0, limit, color=style.RULE, linewidth=0.5, zorder=0.5)
-    for name, group in launches.groupby("strategy"):
-        points = axes.plot(group["samples_per_second"], [names.index(name)] * len(group), "o", color=looks[name].color)
-        points[0].set(markersize=2.4, alpha=0.3, markeredgewidth=0)
-        svg.mark(points[0], [name], *map(_tip_of_launch, group.to_dict("records")))
+    """The bars, launches, intervals and numbers of the headline, from the top; those of one worker are pale."""
+    for key, group in launches.groupby(["strategy", "workers"]):
+        points = axes.plot(group["samples_per_second"], [rows.index(key)] * len(group), "o", color=style.INK)
+        points[0].set(markersize=2.2, alpha=0.4, markeredgewidth=0, zorder=3)
+        svg.mark(points[0], [key[0]], *map(_tip_of_launch, group.to_dict("records")))
+    furthest = launches.groupby(["strategy", "workers"])["samples_per_second"].max()
     for cell in cells.to_dict("records"):
-        look, place, tip = looks[cell["strategy"]], names.index(cell["strategy"]), _tip_of_median(cell)
+        key = (cell["strategy"], cell["workers"])
+        look, place, tip, rate = looks[key[0]], rows.index(key), _tip_of_median(cell), cell["samples_per_second"]
+        pale = 0.35 if cell["workers"] < cells["workers"].max() else 0.8
+        [bar] = axes.barh(place, rate, height=0.62, color=look.color, alpha=pale, zorder=2)
+        svg.mark(bar, [key[0]], tip)
+        end = max(rate, furthest.get(key, rate))
         if not math.isnan(cell["low_seconds"]):
-            interval = axes.hlines(place, *_interval(cell), color=look.color, linewidth=2.2, alpha=0.6)
-            svg.mark(interval, [cell["strategy"]], tip)
-        [median] = axes.plot(cell["samples_per_second"], place, marker=look.marker, markersize=4.6, color=look.color)
-        median.set(markerfacecolor=style.PAPER if cell["oversubscribed"] else look.color, markeredgewidth=0.8)
-        svg.mark(median, [cell["strategy"]], tip)
+            interval = axes.hlines(place, *_interval(cell), color=style.INK, linewidth=1.4, zorder=3)
+            svg.mark(interval, [key[0]], tip)
+            end = max(end, _interval(cell)[1])
+        where = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
         number = axes.annotate(
-            f"{cell['samples_per_second']:,.0f}",
-            (1.0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=6.2,
-            color=style.FAINT if cell["oversubscribed"] else style.INK,
-            annotation_clip=False,
+            f"{rate:,.0f}{DAGGER * cell['oversubscribed']}", (end, place), fontsize=6.5, bbox=style.PLATE, **where
         )
-        svg.mark(number, [cell["strategy"]])
-    axes.set_xlim(0, limit)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+        svg.mark(number, [key[0]])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="x", labelsize=6.2)
 
 
-def by_workers(
-    cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style], width: float = style.WIDTH
+def scaling(
+    cells: pd.DataFrame,
+    launches: pd.DataFrame,
+    looks: Mapping[str, style.Style],
+    height: float | None = None,
+    width: float = style.WIDTH,
 ) -> bytes:
-    """Draw the rates of one regime over the workers: a panel for each strategy, with those of all others in grey.
+    """Speed-up over the number of workers, and efficiency below it: a panel of each for every strategy.
 
-    `cells` and `launches` as in `headline`.
+    `cells` and `launches` are rows of one regime with exchange whose base was measured. The others' lines are grey.
+    Worlds with more threads than cores are on grey.
     """
-    measure, over = "samples per second", oversubscribed_worlds(cells)
-    points, medians = (
-        rows.assign(
-            measure=measure,
-            panel=rows["strategy"],
-            series=rows["strategy"],
-            x=rows["workers"],
-            value=rows["samples_per_second"],
-            tip=[tip(row) for row in rows.to_dict("records")],
-        )
-        for rows, tip in ((launches, _tip_of_launch), (cells, _tip_of_median))
+    over = oversubscribed_worlds(cells)
+    base = cells.drop_duplicates("strategy").set_index("strategy")["base_samples_per_second"]
+    launches = launches.assign(speed_up=launches["samples_per_second"] / launches["strategy"].map(base))
+    launches["efficiency"] = launches["speed_up"] / launches["workers"]
+    ratio = cells["speed_up"] * cells["seconds"]
+    cells = cells.assign(low_speed_up=ratio / cells["high_seconds"], high_speed_up=ratio / cells["low_seconds"])
+    names = in_order_of_speed(cells)
+    points, medians, lines = [], [], []
+    for measure, column in (("speed-up", "speed_up"), ("efficiency", "efficiency")):
+        points.append(_marks(launches, _tip_of_launch).assign(measure=measure, value=launches[column]))
+        own = _marks(cells, _tip_of_median).assign(measure=measure, value=cells[column])
+        share = 1 if column == "speed_up" else cells["workers"]
+        medians.append(own.assign(low=cells["low_speed_up"] / share, high=cells["high_speed_up"] / share))
+        ordered = [own[own["strategy"] == name].sort_values("x") for name in names]
+        # NaN ends the part of each strategy.
+        x, values = ([each for rows in ordered for each in (*rows[name], math.nan)] for name in ("x", "value"))
+        for rows in ordered:
+            about = {"measure": measure, "panel": rows["strategy"].iloc[0]}
+            ideal = rows["x"] if column == "speed_up" else [1] * len(rows)
+            lines += [
+                Line(**about, x=x, values=values, color=style.GREY, dashes="-", width=0.5, label="the others"),
+                Line(**about, x=rows["x"], values=ideal, label="ideal: N times its base"),
+            ]
+    plot = Plot(
+        launches=pd.concat(points),
+        medians=pd.concat(medians).sort_values("series", key=lambda own: own.map(names.index), kind="stable"),
+        lines=lines,
+        x_label="workers",
+        ticks={count: blocks.world(count, count in over) for count in cells["workers"].unique()},
+        from_zero=["efficiency"],
+        shaded_from=min(over, default=None),
+        height=height,
     )
-    batch = medians["global_batch"]
-    medians = medians.assign(low=batch / medians["high_seconds"], high=batch / medians["low_seconds"])
-    ordered = [medians[medians["strategy"] == name].sort_values("x") for name in in_order_of_speed(cells)]
-    # NaN ends the part of each strategy.
-    x, values = ([each for rows in ordered for each in (*rows[column], math.nan)] for column in ("x", "value"))
-    lines = []
-    for rows in ordered:
-        about = {"measure": measure, "panel": rows["strategy"].iloc[0]}
-        ideal = rows["workers"] * rows["base_samples_per_second"]
-        lines += [
-            Line(**about, x=x, values=values, color=style.GREY, dashes="-", width=0.5, label="the others"),
-            Line(**about, x=rows["x"], values=ideal, label="ideal: N times its base"),
-        ]
-    ticks = {count: blocks.world(count, count in over) for count in cells["workers"].unique()}
-    plot = Plot(launches=points, medians=pd.concat(ordered), lines=lines, x_label="workers", ticks=ticks)
     return curves(plot, looks, width)
+
+
+def _marks(rows: pd.DataFrame, tip: Callable[[Mapping[str, object]], dict[str, object]]) -> pd.DataFrame:
+    """Launches or cells as marks of a plot, each in the panel of its strategy."""
+    tips = [tip(row) for row in rows.to_dict("records")]
+    return rows.assign(panel=rows["strategy"], series=rows["strategy"], x=rows["workers"], tip=tips)

@@ -16,7 +16,11 @@ INK, FAINT, GREY, RULE, GROUND, PAPER = "#333333", "#8a8a8a", "#c2c1be", "#e4e4e
 NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", GROUND: "ground", PAPER: "paper"}
 """The variable of the page that stands for each color that is nobody's."""
 
-LONGEST_NAME = 60  # Characters that leave room for bars beside them.
+PLATE = {"boxstyle": "square,pad=0.15", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.8}
+"""What lets a text stand out from whatever it lies on."""
+
+PLATE_NAME = "plate"
+"""The class of a text that lies on a mark, which answers to the mouse through it."""
 
 _NEUTRAL = ("#2e2e33", "#6b6b73", "#a6a6ae")  # From dark to light, for strategies whose records have no colors.
 _MARKERS = "osD^vPX<>ph*"
@@ -104,14 +108,6 @@ def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:
                 shift=shift,
             )
     return {name: found[name] for name in ordered}
-
-
-def shortened(name: str, longest: int = LONGEST_NAME) -> str:
-    """`name` with as many characters as there is room for: its beginning, and its end, which says where it was."""
-    if len(name) <= longest:
-        return name
-    end = longest // 2
-    return f"{name[: longest - end - 1]}…{name[-end:]}"
 
 
 def literal(name: str) -> str:

@@ -137,7 +137,7 @@ def _announce(element: Element) -> None:
         has_buttons = any(each.get("id", "").startswith(_BUTTON) for each in element.iter())
         element.attrib |= {"role": "group" if has_buttons else "img"}
         element.set("aria-label", _clean([name.removeprefix(_PANEL)]))
-    elif name.startswith(("xtick_", "ytick_")):
+    elif name.startswith(("xtick_", "ytick_", style.PLATE_NAME)):
         element.set("class", name[:5])
 
 

@@ -32,7 +32,8 @@ def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) ->
             if narrow_file:
                 drawings[narrow_file] = partial(block["draw"], width=style.NARROW)
             files = {"file": file, "narrow_file": narrow_file}
-            content.append({"kind": "figure", **files, "caption": block["caption"], "alt": block["alt"]})
+            told = {name: value for name, value in block.items() if name not in ("name", "draw", "stacks")}
+            content.append(told | files)
         else:
             content.append(block)
     dates = sorted({moment[:10] for moment in started_at})

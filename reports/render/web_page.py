@@ -23,10 +23,10 @@ def build(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
 
     `images` are its figures as SVG.
     """
-    parts, chapters, title = [], [], ""
+    parts, chapters, title, terms = [], [], "", dict(content.get("terms", {}))
     for position, block in enumerate(content["blocks"]):
         title = block["text"] if block["kind"] == "heading" else title
-        parts.append(_written(block, position, title, images))
+        parts.append(_written(block, position, title, images, terms))
         if block["kind"] == "heading" and block["level"] == 1:
             chapters.append(f'<li><a href="#{_anchor(block, position)}">{escape(title)}</a></li>\n')
     script = _beside("page.js")
@@ -82,28 +82,21 @@ def _anchor(block: Block, position: int) -> str:
     return f"{position}-" + "-".join(re.findall("[a-z0-9]+", block["text"].lower()))
 
 
-def _written(block: Block, position: int, title: str, images: Mapping[str, bytes]) -> str:
-    """A block as HTML; `title` is that of the heading above it."""
+def _written(block: Block, position: int, title: str, images: Mapping[str, bytes], terms: dict[str, str]) -> str:
+    """A block as HTML; `title` is that of the heading above it. `terms` are those that no block before explains."""
     match block["kind"]:
         case "heading":
             level = block["level"] + 1
             return f'<h{level} id="{_anchor(block, position)}">{escape(block["text"])}</h{level}>\n'
         case "text":
-            return f"<p>{escape(block['text'])}</p>\n"
+            return f"<p>{_explained(block['text'], terms)}</p>\n"
         case "headline":
             return f'<p class="headline">{escape(block["text"])}</p>\n'
         case "items":
-            return _list(block["items"])
+            return _list(block["items"], terms)
         case "answers":
-            told = (
-                f"<dt>{escape(each['question'])}</dt>\n<dd>{_list(each['items'])}</dd>\n" for each in block["answers"]
-            )
-            return f"<dl>\n{''.join(told)}</dl>\n"
-        case "caution":
-            reason = f"<em>Likely cause:</em> {escape(block['cause'])}. <em>Remedy:</em> {escape(block['remedy'])}."
-            where = _list(block["where"]) if block["where"] else ""
-            what = f"<p><strong>{escape(block['what'])}</strong></p>\n<p>{reason}</p>"
-            return f'<div class="caution">\n{what}\n{where}</div>\n'
+            told = [(escape(each["question"]), _list(each["items"], terms)) for each in block["answers"]]
+            return "<dl>\n" + "".join(f"<dt>{name}</dt>\n<dd>{items}</dd>\n" for name, items in told) + "</dl>\n"
         case "figure":
             return _figure(block, position, images)
         case "table":
@@ -116,8 +109,19 @@ def _written(block: Block, position: int, title: str, images: Mapping[str, bytes
     raise ValueError(f"{block['kind']} is no kind of block.")
 
 
-def _list(items: Iterable[str]) -> str:
-    return f"<ul>\n{''.join(f'<li>{escape(item)}</li>' + chr(10) for item in items)}</ul>\n"
+def _list(items: Iterable[str], terms: dict[str, str]) -> str:
+    return f"<ul>\n{''.join(f'<li>{_explained(item, terms)}</li>' + chr(10) for item in items)}</ul>\n"
+
+
+def _explained(text: str, terms: dict[str, str]) -> str:
+    """The text with what each of the terms means where it stands first, which takes the term out of them."""
+
+    def told(found: re.Match) -> str:
+        meaning = terms.pop(found[0], "")
+        return f'<abbr title="{escape(meaning)}">{found[0]}</abbr>' if meaning else found[0]
+
+    pattern = "|".join(re.escape(term) for term in terms)
+    return re.sub(rf"\b(?:{pattern})\b", told, escape(text)) if terms else escape(text)
 
 
 def _figure(block: Block, position: int, images: Mapping[str, bytes]) -> str:

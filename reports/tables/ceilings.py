@@ -1,6 +1,7 @@
 """The frameworks' ceilings: how much of a step their own products and their own transport take."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -41,3 +42,29 @@ def steps(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
     measured["products_seconds"] = [computing.get(key, math.nan) for key in products]
     measured["exchange_seconds"] = [exchanging.get(key, math.nan) for key in transports]
     return columns.table("ceilings", measured.dropna(subset=["products_seconds"]))
+
+
+def probes(results: Results) -> pd.DataFrame:
+    """What each probe clocked: its products in every way, and its exchange; or why it measured nothing."""
+    rows = []
+    for each in results.ceilings:
+        about = {name: getattr(each, name) for name in ("framework", "family", "preset", "rows", "reason")}
+        about |= {"workers": each.world_size, "variables": _joined(each.variables), "exchanged_bytes": math.nan}
+        about["facts"] = _joined(each.facts | {"instruction sets": " ".join(each.instruction_sets)})
+        ways = dict.fromkeys(product.way for product in each.products)
+        rows += [
+            about
+            | {"operation": f"products, {way}", "seconds": ceiling.step_seconds(each, way)}
+            | {"gigaflops": ceiling.gigaflops(each, way)}
+            for way in ways
+        ]
+        if each.exchange or not ways:
+            seconds = ceiling.seconds_of(each.exchange) if each.exchange else math.nan
+            rows.append(
+                about | {"operation": each.operation, "seconds": seconds, "exchanged_bytes": each.exchanged_bytes}
+            )
+    return columns.table("probes", rows)
+
+
+def _joined(facts: Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {value}" for name, value in facts.items() if value)

@@ -62,9 +62,8 @@ def summary(comparisons: Sequence[Certificate]) -> pd.DataFrame:
 
     A single launch that deviates makes the verdict `deviates`. Other maths, whose names say so, have rows of their own.
     """
-    if not comparisons:
-        return pd.DataFrame(columns=[*_KEYS, *_SUMMARY])
-    return deviations(comparisons).groupby(_KEYS, as_index=False).agg(**_SUMMARY)
+    found = deviations(comparisons).groupby(_KEYS, as_index=False).agg(**_SUMMARY) if comparisons else []
+    return columns.table("certificates", found)
 
 
 def asynchronous(results: Results) -> pd.DataFrame:

@@ -60,6 +60,7 @@ class Material:
     skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
     ceilings = cached_property(lambda self: ceilings.steps(self.results, self.launches))
+    probes = cached_property(lambda self: ceilings.probes(self.results))
     startups = cached_property(lambda self: accounts.startups(self.results.records))
     memory = cached_property(lambda self: accounts.memory(self.launches, self.results.records))
     accuracies = cached_property(lambda self: accounts.accuracies(self.results.records))

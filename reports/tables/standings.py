@@ -39,7 +39,7 @@ def of_regime(material: Material, regime: str) -> pd.DataFrame:
     unranked = ranking.of_regime(material.ranking.unranked, regime)[["strategy", "workers", "placement", "reason"]]
     limits = largest(ranking.of_regime(material.parts, regime))
     keys = ["preset", "global_batch", "strategy", "workers"]
-    verdicts = material.certificates[material.certificates["exchange"].astype(bool)]
+    verdicts = material.certificates[material.certificates["exchange"]]
     gravity = verdicts["verdict"].map(certificate.GRAVEST_FIRST.index)
     verdicts = verdicts.assign(gravity=gravity).sort_values("gravity").drop_duplicates(keys)
     rows = (

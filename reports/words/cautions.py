@@ -8,7 +8,6 @@ import pandas as pd
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
-from reports.tables.material import Material
 
 OUTLIER_SCORE = 3.5
 """Modified z-score beyond which a launch is called outlying (Iglewicz & Hoaglin, 1993, p. 11)."""
@@ -18,6 +17,9 @@ TOLERATED_SPREAD = 0.10
 
 SHORTEST_MEASUREMENT_SECONDS = 0.5
 """Clocked time of a launch below which one interruption of the machine shows in its windows."""
+
+_MOST_PLACES = 3
+"""Of more cells, or other places, a sentence names some."""
 
 _OUTLYING, _SPREAD = "An outlying launch", "Launches spread by more than 10 %"
 _SLOW_START, _RANKS = "First windows slower than later ones", "Ranks differ by more than 10 %"
@@ -52,15 +54,8 @@ _HARMLESS = {
 """Python's variables that change no figure."""
 
 
-def section(material: Material) -> list[blocks.Block]:
-    """Instabilities with cause and remedy."""
-    parts = [blocks.heading("Cautions", level=2)]
-    found = cautions(material.launches, material.results.records)
-    return parts + (found or [blocks.text("None: no outlying launch, no slow first windows, no spread above 10 %.")])
-
-
-def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[blocks.Block]:
-    """Every kind of instability that these launches show, each with the cells that show it; none left out."""
+def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[str]:
+    """A sentence for every kind of instability that these launches show: where, the likely cause, and the remedy."""
     where: dict[str, list[str]] = {kind: [] for kind in _OF_A_CELL}
     for _, regime in launches.groupby(["preset", "scaling", "exchange", "regime"]):
         cells = [(group.iloc[0], _seen_in(group)) for _, group in regime.groupby(["strategy", "workers"])]
@@ -69,19 +64,21 @@ def cautions(launches: pd.DataFrame, records: Mapping[str, Record]) -> list[bloc
             if found:
                 places.append(_in_words(found, every=len(found) == len(cells)))
     every = [(kind, *_OF_A_CELL[kind], places) for kind, places in where.items()]
-    return [blocks.caution(*kind, places) for *kind, places in [*every, *_of_records(records)] if places]
+    return [
+        f"{what}: {'; '.join(places[:_MOST_PLACES])}. Likely cause: {cause}. Remedy: {remedy}."
+        for what, cause, remedy, places in [*every, *_of_records(records)]
+        if places
+    ]
 
 
 def _in_words(found: Sequence[tuple[pd.Series, str]], every: bool) -> str:
-    """One line for the cells of a regime: `pathway weak: a_strategy at 1 (12 %), at 2 (15 %)`."""
+    """The cells of a regime: `pathway weak: a_strategy at 1 (12 %), a_strategy at 2 (15 %) and 3 more`."""
     first, signs = found[0][0], {sign for _, sign in found}
     regime = f"{first['preset']} {first['scaling']}" + ("" if first["exchange"] else " without exchange")
     if every and len(signs) == 1 and len(found) > 1:
         return f"{regime}: every cell ({signs.pop()})"
-    strategies: dict[str, list[str]] = {}
-    for cell, sign in found:
-        strategies.setdefault(cell["strategy"], []).append(f"at {cell['workers']} ({sign})")
-    return f"{regime}: " + "; ".join(f"{name} {', '.join(counts)}" for name, counts in strategies.items())
+    cells = [f"{cell['strategy']} at {cell['workers']} ({sign})" for cell, sign in found]
+    return f"{regime}: {blocks.some(cells, _MOST_PLACES)}"
 
 
 def _seen_in(group: pd.DataFrame) -> dict[str, str]:

@@ -20,13 +20,13 @@ _LEAST = 1e-4
 
 
 def section(material: Material) -> list[blocks.Block]:
-    """A sentence that says where the tables are, and each table that has any rows."""
+    """Each table that has any rows."""
     tables = {name: getattr(material, name) for name in COLUMNS if name != IN_FILES_ALONE}
-    where = (
-        "All numbers are in tables on the HTML page, folded at the beginning of this chapter, where the heads of the "
-        f"columns say what they hold. The same tables, and \u201c{IN_FILES_ALONE}\u201d, are CSV files beside the page."
-    )
-    return [blocks.text(where), *(_data(name, table, material.names) for name, table in tables.items() if len(table))]
+    return [
+        blocks.heading("Every table"),
+        blocks.text("The heads of the columns say what they hold. The same tables are CSV files beside the page."),
+        *(_data(name, table, material.names) for name, table in tables.items() if len(table)),
+    ]
 
 
 def _data(name: str, table: pd.DataFrame, regimes: Mapping[str, str]) -> blocks.Block:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 import pandas as pd
 
 from reports import blocks
-from reports.blocks import Block, listed
-from reports.tables.material import Material
+from reports.blocks import listed
+
+_MOST_NAMED = 4
+"""Of more launches a sentence names some."""
 
 
 def sentence(table: pd.DataFrame) -> str:
@@ -44,14 +46,12 @@ def out_of_time(minutes: Mapping[str, float]) -> list[str]:
     return [f"The time didn't suffice for {listed(named)}."]
 
 
-def section(material: Material) -> list[Block]:
-    """How many launches ended how, and why those that aren't ok did."""
-    endings = material.endings
-    parts = [blocks.heading("How every launch ended", level=2), blocks.text(sentence(endings))]
-    wrong = endings[endings["ending"].isin(["unsupported", "failed"])]
-    reasons = []
+def reasons(table: pd.DataFrame) -> list[str]:
+    """A sentence for each reason why launches failed or are unsupported, with their logs."""
+    wrong, said = table[table["ending"].isin(["unsupported", "failed"])], []
     for (ending, reason), group in wrong.groupby(["ending", "reason"], sort=True):
         logs = [*dict.fromkeys(filter(None, group["log"]))]
-        where = f" (log: {', '.join(logs)})" if logs else ""
-        reasons.append(f"{ending}: {', '.join(group['launch'])}. {reason or 'No reason was recorded.'}{where}")
-    return [*parts, blocks.items(reasons)] if reasons else parts
+        where = f" (log: {blocks.some(logs, _MOST_NAMED)})" if logs else ""
+        names = blocks.some([*group["launch"]], _MOST_NAMED)
+        said.append(f"{blocks.capitalized(ending)}: {names}. {reason or 'No reason was recorded.'}{where}")
+    return said

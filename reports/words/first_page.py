@@ -17,7 +17,7 @@ from reports.tables.ranking import as_pairs, main_family
 from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import certificate, endings, ranking, standings
 from reports.words.cautions import cautions
-from reports.words.speed import batch_in_words
+from reports.words.scaling import batch_in_words
 
 _NOTHING = "No launch ended ok with a measurement, so there is no speed to compare."
 
@@ -46,7 +46,7 @@ def section(material: Material) -> list[blocks.Block]:
         ),
         standings.table(rows),
         *standings.others({names[regime]: of_regime(material, regime) for regime in others}),
-        _figure(material, first, shown),
+        _figure(material, first, rows),
         *ending,
     ]
 
@@ -62,7 +62,7 @@ def _certainty(material: Material) -> list[str]:
         ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed.")
     if found := len(cautions(material.launches, material.results.records)):
         kinds = "1 more thing makes" if found == 1 else f"{found} more things make"
-        ended.append(f"{kinds} some numbers less certain: see \u201cCautions\u201d.")
+        ended.append(f"{kinds} some numbers less certain: see \u201cHow sure\u201d.")
     damaged = [f"It counts as not run: {sentence}" for sentence in material.results.damaged.values()]
     return [
         *damaged,
@@ -103,30 +103,25 @@ def _commands(material: Material, rows: pd.DataFrame | None) -> list[str]:
     return commands[:2]
 
 
-def _figure(material: Material, regime: str, shown: pd.DataFrame) -> blocks.Block:
-    """Every strategy's rate by number of workers; of very many strategies the fastest ones'."""
-    fastest = summaries.over_fastest_links(shown)
-    only = " Of several links the fastest." if len(fastest) < len(shown) else ""
-    shown = fastest
-    names = speed_charts.in_order_of_speed(shown)
-    if len(names) > MOST_ROWS:
-        only += f" The fastest {MOST_ROWS} of {len(names)}; the tables have all."
-        shown = shown[shown["strategy"].isin(names[:MOST_ROWS])]
-    launches = summaries.with_exchange(material.launches, regime)
-    launches = launches[launches["strategy"].isin(shown["strategy"])]
+def _figure(material: Material, regime: str, rows: pd.DataFrame) -> blocks.Block:
+    """The rate of every strategy of the table, and of their bases with one worker; of very many the fastest ones'."""
+    cells = summaries.with_exchange(material.cells, regime)
+    keys = ["strategy", "workers", "placement"]
+    ranked = rows.sort_values("samples_per_second", ascending=False)[keys][:MOST_ROWS].merge(cells, on=keys)
+    is_base = (cells["workers"] == 1) & cells["strategy"].isin(ranked["base"])
+    bases = cells[is_base].merge(ranked[keys], "left", keys, indicator=True).query("_merge == 'left_only'")
+    shown = pd.concat([ranked, bases.sort_values("samples_per_second", ascending=False)[[*ranked.columns]]])
+    launches = summaries.with_exchange(material.launches, regime).merge(shown[keys], on=keys)
     draw = partial(speed_charts.headline, shown, launches, style.styles(material.colors))
-    oversubscribed = " Hollow, on grey: more threads than cores." if shown["oversubscribed"].any() else ""
-    many = f"n = {blocks.span(shown['n'])} launches each."
+    only = f" The fastest {MOST_ROWS} of {len(rows)}." if len(rows) > MOST_ROWS else ""
+    beside = " Pale: one worker of a base." if len(bases) else ""
+    oversubscribed = f" {blocks.DAGGER} more threads than cores." if shown["oversubscribed"].any() else ""
     caption = (
-        f"Samples per second, {material.names[regime]}: medians, with their numbers at the right. A dotted line is N "
-        f"times a base without distribution.{oversubscribed} {many}{only}"
+        f"Samples per second, {material.names[regime]}: medians over n = {blocks.span(shown['n'])} launches."
+        f"{beside}{oversubscribed}{only}"
     )
-    said = []
-    for workers, cells in shown.sort_values("samples_per_second").groupby("workers"):
-        slowest, fastest = cells.iloc[0], cells.iloc[-1]
-        ends = f"{fastest['strategy']} with {fastest['samples_per_second']:,.0f}"
-        if len(cells) > 1:
-            ends = f"from {slowest['strategy']} with {slowest['samples_per_second']:,.0f} to {ends}"
-        said.append(f"{blocks.workers(workers)}: {ends} samples per second")
-    alt = f"A mark for the median of each strategy, a panel for each number of workers. {'; '.join(said)}."
-    return blocks.figure("headline", draw, caption, alt, stacks=True)
+    slowest, fastest = ranked.iloc[-1], ranked.iloc[0]
+    alt = f"A bar for each strategy: {fastest['strategy']} with {fastest['samples_per_second']:,.0f} samples per second"
+    if len(ranked) > 1:
+        alt += f", down to {slowest['strategy']} with {slowest['samples_per_second']:,.0f}"
+    return blocks.figure("headline", draw, caption, f"{alt}.", stacks=True)

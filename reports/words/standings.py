@@ -33,7 +33,7 @@ def table(rows: pd.DataFrame) -> Block:
         f"Relative: how many times as long as the fastest it takes. n = {blocks.span(rows['n'])} launches each.{over}"
     ]
     for reason, own in rows[rows["reason"] != ""].groupby("reason", sort=False):
-        notes.append(f"Not ranked {reason}: {blocks.some([*own['strategy']], 4)}.")
+        notes.append(f"Not ranked {reason}: {blocks.some([*map(blocks.shortened, own['strategy'])], 4)}.")
     if len(rows) > MOST_ROWS:
         notes.append(f"The fastest {MOST_ROWS} of {len(rows)}; \u201cSpeed\u201d has all.")
     return blocks.table(COLUMNS, _lines(rows[:MOST_ROWS]), notes, warned=DEVIATES)
@@ -42,7 +42,7 @@ def table(rows: pd.DataFrame) -> Block:
 def _lines(rows: pd.DataFrame) -> list[list[str]]:
     return [
         [
-            row.strategy,
+            blocks.shortened(row.strategy),
             f"{row.samples_per_second:,.0f}",
             f"{row.relative:.2f}",
             numbers.interval(row.low, row.high),
@@ -72,15 +72,15 @@ def headline(rows: pd.DataFrame) -> str:
     if first["workers"] > 1 and not math.isnan(first["speed_up"]):
         gain = f", {numbers.ratio(first['speed_up'])} times as fast as one worker of {first['base']} by the medians"
         pays = first["speed_up"] > 1
-    name = first["strategy"]
+    name = blocks.shortened(first["strategy"])
     if first["verdict"] not in (FASTEST, UNDECIDED) or rows["low"].isna().all():
         return f"No test ranks the strategies {place}: {name} had the highest rate{gain}."
     if undecided:
-        rivals = undecided[0] if len(undecided) == 1 else f"{len(undecided)} others"
+        rivals = blocks.shortened(undecided[0]) if len(undecided) == 1 else f"{len(undecided)} others"
         return f"No strategy is shown to be the fastest {place}: {name} can't be told from {rivals}{gain}."
     advice = f"Take {name} {place}" if pays else f"Don't distribute. {name} {place}"
     if equivalent:
-        rivals = equivalent[0] if len(equivalent) == 1 else f"{len(equivalent)} others"
+        rivals = blocks.shortened(equivalent[0]) if len(equivalent) == 1 else f"{len(equivalent)} others"
         return f"{advice}: equivalent to {rivals} at 95 % confidence{gain}."
     return f"{advice}: the fastest of {len(ranked)} at 95 % confidence{gain}."
 
@@ -92,7 +92,7 @@ def others(by_regime: Mapping[str, pd.DataFrame]) -> list[Block]:
         [
             name,
             str(fastest["workers"]),
-            fastest["strategy"],
+            blocks.shortened(fastest["strategy"]),
             f"{fastest['samples_per_second']:,.0f}",
             numbers.ratio(fastest["speed_up"]),
             fastest["certificate"] or DASH,

@@ -3,20 +3,21 @@
 import dataclasses
 import hashlib
 import json
+import re
 
 import pytest
 
 from common.declarations.strategy import CONVENIENCE_OF
 from reports import document
-from reports.blocks import DASH, Block, Drawings
+from reports.blocks import Block, Drawings
 from reports.document import Section
 from reports.render import pdf
 from reports.render.shell import draw_all
 from reports.tables.material import Material
 from reports.tables.results import Results, read_results
-from reports.words import certificate, machine, speed
+from reports.words import certificate, machine, scaling
 from tests.reports.materials import material_of
-from tests.reports.pieces import headings, table_under
+from tests.reports.pieces import headings
 from tests.reports.records import certified, make_record, mistaken, named, unfinished, write_all
 
 
@@ -30,23 +31,10 @@ def told(material: Material, *sections: Section) -> list[Block]:
     return [block for section in sections for block in section(material)]
 
 
-def summary_rows(blocks: list[Block]) -> dict[tuple[str, str], list[str]]:
-    """The rows of the summary table by strategy and workers."""
-    return {(row[0], row[1]): row for row in summary_table(blocks)["rows"]}
-
-
-def summary_table(blocks: list[Block]) -> Block:
-    return table_under(blocks, next(text for text in headings(blocks) if text.startswith("Speed: ")))
-
-
 def rows_of(blocks: list[Block], name: str) -> list[dict[str, str]]:
     """The rows of a folded table by its columns."""
     [table] = [block for block in blocks if block.get("name") == name]
     return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
-
-
-def curves_in(blocks: list[Block]) -> list[Block]:
-    return [block for block in blocks if block.get("name") == "curves"]
 
 
 @pytest.fixture(scope="module")
@@ -73,29 +61,75 @@ def content(composed) -> dict:
 
 def test_broken_maths_is_flagged_in_the_document():
     broken = mistaken(make_record("amber_broken"))
-    text = said(told(material_of(make_record(), broken), certificate.section))
+    text = said(certificate.section(material_of(make_record(), broken), 20))
     assert "Not the same maths: amber_broken at 1 (digits)" in text
     assert '"deviates (1)"' in text
     assert "(1) Summed, not averaged. Divide." in text
 
 
-def test_a_batch_that_was_tried_with_one_number_of_workers_has_tables_and_no_curve():
-    records = [make_record("amber_ring", workers) for workers in (1, 2)]
-    task = dataclasses.replace(records[0].task, batch=128, steps=150)
-    material = material_of(*records, make_record("amber_ring", 2, task=task))
-    assert "Speed: digits weak, 128 rows" in headings(speed.tables(material))
-    assert headings(speed.curves(material)) == ["Digits weak, 64 rows"]
-    assert len(curves_in(speed.curves(material))) == 1
+def chapters(content: dict) -> dict[str, list[Block]]:
+    """The blocks of the PDF that stand under each heading of the first level."""
+    found: dict[str, list[Block]] = {}
+    for block in content["blocks"]:
+        if block["kind"] == "heading" and block["level"] == 1:
+            found[block["text"]] = []
+        elif found:
+            found[[*found][-1]].append(block)
+    return found
 
 
-def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_after_the_presets_own():
-    records = [make_record("amber_ring", workers) for workers in (1, 2)]
-    task = dataclasses.replace(records[0].task, batch=128, steps=150)
-    larger = [make_record("amber_ring", workers, task=task) for workers in (1, 2)]
-    blocks = speed.curves(material_of(*larger, *records))
-    assert len(curves_in(blocks)) == 2
-    titles = headings(blocks)
-    assert titles.index("Digits weak, 64 rows") < titles.index("Digits weak, 128 rows")
+def test_a_comparison_on_one_machine_has_four_chapters_each_on_a_page_of_its_own_and_then_the_tables(content):
+    names = ["Finding", "Scaling", "Why not N times", "How sure, and the same maths", "Every table"]
+    assert [*chapters(content)] == names
+    starts = [block["kind"] for block in content["blocks"]]
+    assert starts.count("new_page") == 4
+    shown = [block for block in content["blocks"] if not block.get("appendix") and block["kind"] != "data"]
+    assert [block["file"] for block in shown if block["kind"] == "figure"] == [
+        "headline.svg",
+        "scaling.svg",
+        "steps.svg",
+    ]
+
+
+@pytest.mark.parametrize("many", [1, 2, 12])
+def test_with_few_and_with_many_strategies_the_pdf_has_four_pages(tmp_path, many):
+    records = [make_record("amber_single")]
+    names = [f"amber_{index:02d}" for index in range(many)]
+    records += [make_record(name, workers, (2.0 + workers,) * 3) for name in names for workers in (1, 2, 4)]
+    results = Results(tmp_path, named(*certified(tmp_path, *records)), None)
+    content, drawings = document.compose(Material(results))
+    assert pages_of(pdf.typeset(results.started_at, content, draw_all(drawings))) == 4
+
+
+def pages_of(document: bytes) -> int:
+    """How many pages a PDF has."""
+    found = re.findall(rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages", document, re.S)
+    return max(int(number) for pair in found for number in pair if number)
+
+
+def test_a_batch_that_was_tried_with_one_number_of_workers_makes_no_curve():
+    records = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2))]
+    task = dataclasses.replace(records[1].task, batch=128, steps=150)
+    blocks = scaling.section(material_of(*records, make_record("amber_ring", 2, task=task)))
+    assert [block["kind"] for block in blocks] == ["text", "figure"]
+
+
+def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_for_the_appendix():
+    def launches(**more):
+        return [make_record("amber_single", **more), *(make_record("amber_ring", each, **more) for each in (1, 2))]
+
+    task = dataclasses.replace(make_record("amber_ring").task, batch=128, steps=150)
+    blocks = scaling.section(material_of(*launches(task=task), *launches()))
+    assert [(block["kind"], block["appendix"]) for block in blocks] == [
+        *[("text", False), ("figure", False), ("text", True), ("figure", True)],
+    ]
+    assert blocks[0]["text"].startswith("Digits weak, 64 rows: 64 rows per step for each worker")
+
+
+def test_without_its_base_a_strategy_is_named_and_no_empty_axes_are_drawn():
+    blocks = scaling.section(material_of(make_record("amber_ring", 2)))
+    assert [block["kind"] for block in blocks] == ["text"]
+    assert "amber_single wasn't measured, so there is no speed-up of amber_ring." in blocks[0]["text"]
 
 
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):
@@ -122,8 +156,8 @@ def test_without_asynchronous_launches_nothing_is_said_of_them(content):
 
 
 def test_what_was_not_measured_has_no_words(content):
-    assert not {"Hosts", "The exchange replayed alone"} & {*headings(content["blocks"])}
-    assert "ceilings" not in said(content)
+    assert "Hosts" not in headings(content["blocks"])
+    assert not {"ceilings", "probes", "exchanges"} & {block.get("name") for block in content["blocks"]}
 
 
 @pytest.fixture(scope="module")
@@ -143,11 +177,14 @@ def unknown(tmp_path_factory) -> tuple[dict, Drawings]:
 
 
 def test_a_strategy_that_nothing_declares_is_summed_up_over_the_base_of_its_record(unknown):
-    rows = summary_rows(unknown[0]["blocks"])
-    assert rows["quartz_swarm", "2"][3:8] == ["2.00", DASH, "64,000", "2.00", "100 %"]
-    assert summary_table(unknown[0]["blocks"])["notes"][0] == (
-        "Speed-up and efficiency of quartz strategies are over quartz_alone: 32,000 samples/s (n = 1)."
-    )
+    [row] = [
+        row
+        for row in rows_of(unknown[0]["blocks"], "cells")
+        if (row["strategy"], row["workers"]) == ("quartz_swarm", "2")
+    ]
+    assert [row[name] for name in ("seconds", "samples_per_second", "base", "base_samples_per_second", "speed_up")] == [
+        *("0.00200", "64,000", "quartz_alone", "32,000", "2.00"),
+    ]
 
 
 def test_what_the_record_of_an_unknown_strategy_tells_is_in_the_document(unknown):
@@ -171,29 +208,14 @@ def test_an_unknown_family_is_drawn_in_the_colors_of_its_records(unknown):
     assert b"#123456" in unknown[1]["headline.svg"]()
 
 
-def test_strategies_of_one_framework_over_different_bases_are_named_one_by_one():
-    material = material_of(
-        *[make_record("amber_single"), make_record("amber_ring", 2)],
-        *[make_record("mine_alone", base=None), make_record("mine", 2, base="mine_alone")],
-        make_record("lonely", 2, framework="", base="nowhere"),
-    )
-    notes = summary_table(speed.tables(material))["notes"]
-    assert notes[:3] == [
-        "nowhere, the undistributed base of lonely, wasn't measured: no speed-up over it.",
-        "Speed-up and efficiency of amber_ring and amber_single are over amber_single: 32,000 samples/s (n = 1).",
-        "Speed-up and efficiency of mine and mine_alone are over mine_alone: 32,000 samples/s (n = 1).",
-    ]
-
-
 def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_path):
     other = make_record("amber_ring", 4, data_sha256="def456", data="Fashion-MNIST")
     records = named(make_record(data_sha256="abc123"), make_record("amber_ring", 2, data_sha256="abc123"), other)
     folder = write_all(tmp_path, records)
     (folder / "command.txt").write_text("nox -s compare -- --order-seed 7\n")
-    blocks = machine.section(Material(read_results(folder)))
-    rows = dict(table_under(blocks, "Machine, versions and settings")["rows"])
+    rows = dict(machine.of_comparison(Material(read_results(folder)))["rows"])
     assert rows["to repeat it"] == "nox -s compare -- --order-seed 7"
     assert rows["rows of the datasets, SHA-256"] == "digits (Fashion-MNIST) def456; digits abc123"
-    assert (rows["schema of the records"], rows["seeds"]) == ("4", "3")
+    assert rows["seeds"] == "of the task 3; launched one by one, without a plan; schema of the records 4"
     files = b"".join(path.read_bytes() for path in sorted(folder.glob("*.json")))
-    assert rows["all records, SHA-256"] == hashlib.sha256(files).hexdigest()
+    assert rows["records, SHA-256"].partition(";")[0] == hashlib.sha256(files).hexdigest()[:20]

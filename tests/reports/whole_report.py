@@ -1,8 +1,7 @@
-"""A made-up comparison that has something for every section of its report, and the report on it as text."""
+"""A made-up comparison that has something for every section of its report."""
 
 import dataclasses
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -14,18 +13,14 @@ from safetensors.numpy import save_file
 from common.contract import mlp, oracle
 from common.contract.task import PRESETS, Task
 from common.records.training import Record
-from reports.blocks import Block, Drawings
 from reports.tables.results import Origin, Results
 from tests.changes import changed
-from tests.reports.charts.read_marks import read
 from tests.reports.memory_of_processes import process
 from tests.reports.probes import probe
 from tests.reports.records import make_record, named, over_hosts, unfinished, varied
 from tests.reports.replays import replay, replayed
 
 ROUNDS = 6
-ROWS_KEPT = 40
-"""Of a longer folded table the first rows stand in the text."""
 
 
 def launches_of_a_round(number: int) -> Iterator[Record]:
@@ -125,36 +120,3 @@ def results_in(folder: Path) -> Results:
         replays=replays,
         origin=Origin("nox -s compare -- --order-seed 7", variables={"OMP_DYNAMIC": "1"}, digest="0123"),
     )
-
-
-def as_text(content: Mapping[str, object], drawings: Drawings) -> str:
-    """Every word and number of the report, a line for each, those under the marks of its figures among them.
-
-    How far float32 is from the oracle differs from processor to processor, and stands as `~`; so does the sign of
-    what is rounded to nothing.
-    """
-    lines = [line for block in content["blocks"] for line in _lines(block, drawings)]
-    text = re.sub(r"-?\b\d(\.\d+)?e[-+]\d+\b", "~", "\n".join(lines))
-    return re.sub(r"[+\N{MINUS SIGN}-]0\.0 %", "~0.0 %", text) + "\n"
-
-
-def _lines(block: Block, drawings: Drawings) -> Iterator[str]:
-    kind = block["kind"]
-    yield f"[{kind}]"
-    if kind == "table":
-        yield from (" | ".join(cells).replace("\n", " ") for cells in [block["columns"], *block["rows"]])
-        yield from block["notes"]
-    elif kind == "data":
-        yield f"{block['name']} ({len(block['rows'])} rows): {block['about']}"
-        yield from (" | ".join(cells) for cells in [block["columns"], *block["rows"][:ROWS_KEPT]])
-    elif kind == "answers":
-        yield from (f"{each['question']}: {item}" for each in block["answers"] for item in each["items"])
-    elif kind == "figure":
-        yield from (block["caption"], block["alt"])
-        for mark in read(drawings[block["file"]]()):
-            tip = ", ".join(f"{name}: {value}" for name, value in mark.tip.items())
-            yield f"{mark.panel} ({' '.join(mark.keys)}): {tip}"
-    else:
-        lists = [block.get(name, []) for name in ("items", "where")]
-        yield from (str(block[name]) for name in ("text", "what", "cause", "remedy") if block.get(name))
-        yield from (item for each in lists for item in each)

@@ -4,22 +4,19 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from common.observations import numbers
 from reports import blocks
-from reports.charts import deviation, speed, steps, style
+from reports.charts import speed, steps, style
 from reports.charts.curves import Line, Plot, curves
-from reports.tables import certificate, summaries
-from reports.tables.results import Results
+from reports.tables import summaries
 from tests.reports.charts.read_marks import Expected, missing, read
 from tests.reports.drawings import looks_of
 from tests.reports.materials import material_of
-from tests.reports.records import SMOOTH, make_record, named, varied
+from tests.reports.records import make_record, named, varied
 
 Rows = dict[str, pd.DataFrame]
 """What a figure is drawn from, by names of its own."""
@@ -78,41 +75,44 @@ def tip_of_launch(launch: Mapping[str, object]) -> dict[str, str]:
 
 
 def rates(rows: Rows) -> list[Expected]:
-    marks = []
+    marks, panel = [], "samples per second"
+    most = rows["cells"]["workers"].max()
     for cell in rows["cells"].to_dict("records"):
-        panel, name, rate = blocks.workers(cell["workers"]), cell["strategy"], cell["samples_per_second"]
+        name, rate = cell["strategy"], cell["samples_per_second"]
         low, high = cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
-        marks.append(Expected(panel, name, tip_of_median(cell), [(rate, None)]))
+        marks.append(Expected(panel, name, tip_of_median(cell), [(0.0, None), (rate, None)], near=(50.0, 1.0)))
         marks.append(Expected(panel, name, tip_of_median(cell), [(low, None), (high, None)]))
-        ideal = cell["workers"] * cell["base_samples_per_second"]
+        ideal = most * cell["base_samples_per_second"]
         marks.append(Expected(panel, "amber_single", {"base": "amber_single"}, [(ideal, None)]))
     for launch in rows["launches"].to_dict("records"):
-        panel, rate = blocks.workers(launch["workers"]), launch["samples_per_second"]
+        rate = launch["samples_per_second"]
         marks.append(Expected(panel, launch["strategy"], tip_of_launch(launch), [(rate, None)]))
     return marks
 
 
-def of_losses(width: float) -> Figure:
-    losses = [loss * (1 + 1e-7 * (step + 1)) for step, loss in enumerate(make_record(task=SMOOTH).losses)]
-    records = named(make_record("amber_ring", task=SMOOTH, losses=losses, shard_losses=[losses]))
-    comparisons = certificate.compare(Results(Path(), records, None))
-    [comparison] = comparisons
-    deviations = certificate.step_deviations(comparison)
-    rows = pd.DataFrame({"loss": comparison.losses, "deviation": np.maximum(deviations, 1e-10)})
+def of_scaling(width: float) -> Figure:
+    """The speed-up and the efficiency of each strategy in its panel, of launches and of medians."""
 
     def expected(rows: Rows) -> list[Expected]:
-        tip = {
-            "launch": comparison.launch,
-            "largest deviation of a loss": blocks.tiny(rows["steps"]["deviation"].max()),
-        }
-        lines = {"loss, the mean": ("loss", 1e-3), "relative deviation": ("deviation", 0.0)}
-        return [
-            Expected(title, "amber_ring", tip, [*enumerate(rows["steps"][column])], near=(0.1, near))
-            for title, (column, near) in lines.items()
-        ]
+        marks = []
+        for cell in rows["cells"].to_dict("records"):
+            x, name = float(cell["workers"]), cell["strategy"]
+            ends = [cell["seconds"] / cell[each] for each in ("high_seconds", "low_seconds")]
+            for measure, value in (("speed-up", cell["speed_up"]), ("efficiency", cell["speed_up"] / x)):
+                panel = f"{name}: {measure}"
+                marks.append(Expected(panel, name, tip_of_median(cell), [(x, value)]))
+                marks.append(Expected(panel, name, tip_of_median(cell), [(x, end * value) for end in ends]))
+        base = rows["cells"].set_index("strategy")["base_samples_per_second"].groupby(level=0).first()
+        for launch in rows["launches"].to_dict("records"):
+            x, name = float(launch["workers"]), launch["strategy"]
+            value = launch["samples_per_second"] / base[name]
+            marks.append(Expected(f"{name}: speed-up", name, tip_of_launch(launch), [(x, value)]))
+            marks.append(Expected(f"{name}: efficiency", name, tip_of_launch(launch), [(x, value / x)]))
+        return marks
 
-    draw = lambda _: deviation.losses(comparisons, looks_of(["amber_ring"]), width)  # noqa: E731
-    return Figure({"steps": rows}, draw, expected, [("steps", "deviation")])
+    columns = ["speed_up", "low_seconds", "high_seconds"]
+    draw = lambda cells, launches, looks, width: speed.scaling(cells, launches, looks, None, width)  # noqa: E731
+    return of_speed(draw, expected, columns, width)
 
 
 def of_parts() -> Figure:
@@ -120,20 +120,20 @@ def of_parts() -> Figure:
     for workers in (1, 2):
         records += [make_record("amber_ring", workers, (4.0 + place / 10,) * 3) for place in range(6)]
     records += [varied("amber_ring", 2, (1.5 + place / 30,) * 3, exchange=False) for place in range(6)]
-    table = material_of(*records).parts.assign(products_seconds=0.9e-3)
+    table = material_of(*records).parts.assign(ceiling_seconds=0.9e-3)
 
     def expected(rows: Rows) -> list[Expected]:
         marks = []
         for (workers, name), cell in rows["table"].groupby(["workers", "strategy"]):
             panel, step = blocks.workers(workers), cell.iloc[0]
             marks += parts_of(cell, panel, name)
-            measured, products = 1000 * step["measured_seconds"], 1000 * step["products_seconds"]
+            measured, ceiling = 1000 * step["measured_seconds"], 1000 * step["ceiling_seconds"]
             marks.append(Expected(panel, name, {"measured step": f"{blocks.number(measured)} ms"}, [(measured, None)]))
-            triangle = {"the framework's products alone": f"{blocks.number(products)} ms"}
-            marks.append(Expected(panel, name, triangle, [(products, None)]))
+            triangle = {"the framework's own products and transport": f"{blocks.number(ceiling)} ms"}
+            marks.append(Expected(panel, name, triangle, [(ceiling, None)]))
         return marks
 
-    columns = ["seconds", "ideal_seconds", "measured_seconds", "products_seconds", "low", "high"]
+    columns = ["seconds", "ideal_seconds", "measured_seconds", "ceiling_seconds", "low", "high"]
     draw = lambda rows: steps.scaling(rows["table"])  # noqa: E731
     return Figure({"table": table}, draw, expected, [("table", column) for column in columns])
 
@@ -199,15 +199,15 @@ def of_curves(width: float) -> Figure:
 
 FIGURES = {
     "headline": partial(of_speed, speed.headline, rates, ["samples_per_second", "low_seconds", "high_seconds"]),
-    "losses": of_losses,
     "curves": of_curves,
+    "scaling": of_scaling,
 }
 """Those that stack, by their width."""
 
 CASES = {
     f"{name}-{width:g}": partial(of, width) for name, of in FIGURES.items() for width in (style.WIDTH, style.NARROW)
 }
-CASES["scaling"] = of_parts
+CASES["steps"] = of_parts
 
 
 @pytest.fixture(scope="module", params=CASES)

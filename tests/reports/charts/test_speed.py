@@ -3,13 +3,16 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from xml.etree import ElementTree
+
+import pytest
 
 from common.records.training import Record
 from reports.charts import layout, speed
 from reports.tables import summaries
 from tests.reports.charts.read_marks import read
-from tests.reports.drawings import height_of, looks_of, words
+from tests.reports.drawings import SVG, height_of, looks_of, words
 from tests.reports.records import make_record, named, varied
 
 COMMAS = re.compile(r"\d+,\d{3}")
@@ -24,6 +27,13 @@ PLAIN = (
     make_record("cobalt_servers", 2, oversubscribed=True),
 )
 """No base, and more threads than cores of one strategy alone."""
+
+
+scaling = speed.scaling
+
+
+def texts(svg: str) -> list[ElementTree.Element]:
+    return [*ElementTree.fromstring(svg).iter(f"{SVG}text")]
 
 
 def drawn(*records: Record, draw: Callable[..., bytes] = speed.headline) -> str:
@@ -48,26 +58,40 @@ def test_the_headline_is_svg_without_pixels_and_the_same_for_the_same_records():
 
 
 def test_a_world_is_marked_where_every_strategy_has_more_threads_than_cores():
-    assert [word for word in words(usual()) if "\N{DAGGER}" in word] == ["4 workers \N{DAGGER}"]
-    assert "\N{DAGGER}" not in " ".join(words(plain()))
+    with_dagger = [word for word in words(drawn(*USUAL, draw=scaling)) if "\N{DAGGER}" in word]
+    assert {*with_dagger} == {"4\N{DAGGER}", "\N{DAGGER} more threads than cores"}
+    assert "4\N{DAGGER}" not in words(drawn(*PLAIN[:2], make_record("amber_single"), draw=scaling))
 
 
-def test_each_strategy_has_a_panel_with_the_others_and_its_ideal():
-    said = words(drawn(*USUAL, draw=speed.by_workers))
-    assert {"amber_single", "amber_ring", "cobalt_replicas", "cobalt_replicas, compiled"} <= {*said}
-    assert {"the others", "ideal: N times its base", "samples per second", "1", "2", "4\N{DAGGER}"} <= {*said}
+def test_each_strategy_has_a_panel_of_its_speed_up_and_of_its_efficiency_with_the_others_and_the_ideal():
+    svg = drawn(*USUAL[:-2], draw=scaling)
+    assert {"amber_single", "amber_ring", "the others", "ideal: N times its base", "1", "2"} <= {*words(svg)}
+    panels = {mark.panel for mark in read(svg.encode())}
+    assert panels == {
+        f"{name}: {what}" for name in ("amber_single", "amber_ring") for what in ("speed-up", "efficiency")
+    }
 
 
-def test_the_headline_has_an_ideal_line_for_each_measured_base():
-    assert "ideal: N times amber_single" in words(usual())
-    assert not [word for word in words(plain()) if word.startswith("ideal")]
+def test_efficiency_begins_at_zero_and_a_figure_is_as_high_as_it_is_asked_to_be():
+    low, high = (drawn(*USUAL[:-2], draw=partial(scaling, height=height)) for height in (100.0, 160.0))
+    assert height_of(high) - height_of(low) == pytest.approx(60 / 25.4 * 72, rel=0.02)
+    assert words(low).count("0") == 1
 
 
-def test_the_headline_has_a_panel_for_each_number_of_workers_and_the_number_of_every_median():
+def test_the_headline_has_an_ideal_line_for_each_measured_base_and_a_legend_of_one_line():
+    assert "4 times amber_single" in words(usual())
+    assert not [word for word in words(plain()) if "times" in word]
+    legend = [element.get("y") for element in texts(usual()) if "times" in element.text or "one launch" in element.text]
+    assert len({*legend}) == 1
+
+
+def test_the_headline_has_a_bar_from_zero_for_each_world_and_the_number_of_every_median():
     found = words(usual())
-    assert {"1 worker", "2 workers"} <= set(found)
+    assert {"amber_single, 1 worker", "amber_ring, 2 workers", "amber_ring"} <= set(found)
     # 64 rows in 2 ms are 32,000, 128 in 2 or 2.2 are 64,000 or 58,182, and 256 in 2 are 128,000.
-    assert Counter(filter(COMMAS.fullmatch, found)) == {"32,000": 2, "64,000": 2, "58,182": 1, "128,000": 1}
+    numbers = [word.rstrip("\N{DAGGER}") for word in found]
+    assert Counter(filter(COMMAS.fullmatch, numbers)) == {"32,000": 2, "64,000": 2, "58,182": 1, "128,000": 1}
+    assert "0" in found
 
 
 def test_strategies_stand_in_the_order_of_their_speed_where_there_is_a_core_for_each_worker():
@@ -90,13 +114,14 @@ def test_of_very_many_launches_the_slowest_the_fastest_and_some_between_are_draw
     said = [mark.tip["ms per step"] for mark in read(svg.encode()) if "launch (n = 1)" in mark.tip]
     assert len(said) == 5
     assert {"2.00", "2.19"} <= {*said}
-    assert "Drawn are 5 launches of each strategy and number of workers, from the slowest to the fastest." in words(svg)
+    assert "Drawn are 5 launches of each bar, from the slowest to the fastest." in words(svg)
     assert "Drawn" not in " ".join(words(drawn(*records[:5])))
 
 
 def test_a_name_that_looks_like_code_is_text_and_nothing_else():
     names = ["');alert('x", "<script>&\"'", "$\\frac{1}{0}$", "bell\x07 and\nline"]
-    svg = drawn(*(make_record(name, workers) for name in names for workers in (1, 2)), draw=speed.by_workers)
+    records = [make_record(name, workers, base="amber_single") for name in names for workers in (1, 2)]
+    svg = drawn(make_record("amber_single"), *records, draw=scaling)
     for name in names:
         shown = name.replace("\x07", "\N{REPLACEMENT CHARACTER}")
         assert shown in "\n".join(words(svg))

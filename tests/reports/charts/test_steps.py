@@ -14,7 +14,7 @@ from tests.reports.records import make_record, varied
 
 
 def parts(*records: Record) -> pd.DataFrame:
-    return material_of(*records).parts.assign(products_seconds=math.nan)
+    return material_of(*records).parts.assign(ceiling_seconds=math.nan)
 
 
 @cache
@@ -36,7 +36,7 @@ def with_two_workers(*milliseconds: float) -> str:
 
 @cache
 def usual() -> str:
-    return steps.scaling(table().assign(products_seconds=1e-3)).decode()
+    return steps.scaling(table().assign(ceiling_seconds=1e-3)).decode()
 
 
 @cache
@@ -49,9 +49,15 @@ def uneven() -> str:
     return with_two_workers(4.0, 4.0, 4.0, 8.0, 80.0)
 
 
-def test_what_the_products_alone_take_is_marked_where_a_probe_tells():
-    assert "the framework's products alone" in words(usual())
-    assert "the framework's products alone" not in words(plain())
+def test_what_the_framework_s_own_operations_take_is_marked_where_a_probe_tells():
+    assert "the framework's own products and transport" in words(usual())
+    assert "the framework's own products and transport" not in words(plain())
+
+
+def test_a_part_says_its_name_in_the_bar_where_it_fits():
+    # Once in the bar, and once in the legend.
+    assert words(plain()).count("ideal") == 2
+    assert words(with_two_workers(4.0, 40.0, 40.0, 40.0)).count("ideal") < 5
 
 
 def test_a_step_is_drawn_in_its_parts_with_its_strategy_and_its_milliseconds():
@@ -70,13 +76,13 @@ def test_each_number_of_workers_has_a_panel_and_oversubscribed_bars_are_marked()
     assert "opacity:0.4" not in plain()
 
 
-def test_the_figure_of_the_parts_grows_with_its_bars_up_to_a_page(monkeypatch):
-    most, millimetre = steps._MOST_BARS_HEIGHT, style.MILLIMETRE * 72
-    monkeypatch.setattr(steps, "_MOST_BARS_HEIGHT", 30.0)
-    low, middle, high = (height_of(svg) for svg in (plain(), uneven(), with_two_workers(*[4.0] * 12)))
+def test_the_figure_of_the_parts_grows_with_its_bars_up_to_the_height_that_it_has():
+    millimetre = style.MILLIMETRE * 72
+    low, middle, high = (height_of(svg) for svg in (plain(), uneven(), with_two_workers(*[4.0] * 30)))
     assert low < middle < high
-    assert (high - low) / millimetre == pytest.approx(30 - 4.4, abs=0.1)
-    assert high / millimetre - 30 + most < 250
+    assert (high - low) / millimetre == pytest.approx(130 - 9.0, abs=0.1)
+    lower = steps.scaling(table().assign(ceiling_seconds=math.nan), most_height=9.0).decode()
+    assert height_of(lower) == pytest.approx(height_of(usual()) - 18 * millimetre, abs=5 * millimetre)
 
 
 def test_a_bar_that_is_far_longer_than_the_others_is_cut_and_says_so():

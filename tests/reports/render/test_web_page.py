@@ -146,7 +146,6 @@ def test_every_kind_of_block_has_its_html():
         blocks.contents(),
         blocks.text("A paragraph."),
         blocks.items(["one", "two"]),
-        blocks.caution("What", "why", "what to do", ["here"]),
         blocks.answers([("Which to take", ["This one."])]),
         blocks.new_page(),
         blocks.table(["name", "n"], [["a", "1"], ["b", "deviates"]], ["A note."], warned="deviates"),
@@ -157,7 +156,6 @@ def test_every_kind_of_block_has_its_html():
     assert '<h4 id="2-part">Part</h4>' in page
     assert "<li>one</li>" in page
     assert "<dt>Which to take</dt>" in page
-    assert "<em>Likely cause:</em> why. <em>Remedy:</em> what to do." in page
     assert '<td class="left short warned">deviates</td>' in page
     assert '<th scope="col" class="left short"><button type="button">n</button></th>' in page
     assert "<p>A note.</p>" in page

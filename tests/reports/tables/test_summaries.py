@@ -13,7 +13,7 @@ from common.records.training import Record
 from reports.tables import summaries
 from reports.tables.columns import COLUMNS
 from reports.tables.results import read_results
-from reports.words import endings, speed
+from reports.words import endings, scaling
 from reports.words.cautions import cautions
 from tests.changes import changed
 from tests.reports.records import (
@@ -252,11 +252,11 @@ def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
     outlying = make_record("amber_ring", 1, (4.0,) * 4)
     slow_start = make_record("amber_single", 1, (3.0, 2.0, 2.0, 2.0))
     records = named(*steady, outlying, slow_start)
-    found = {caution["what"]: caution for caution in cautions(summaries.launches(records), records)}
-    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"]["where"][0]
-    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"]["where"][0]
-    assert "amber_single at 1" in found["First windows slower than later ones"]["where"][0]
-    assert all(caution["cause"] and caution["remedy"] for caution in found.values())
+    found = dict(each.split(": ", 1) for each in cautions(summaries.launches(records), records))
+    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"]
+    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"]
+    assert "amber_single at 1" in found["First windows slower than later ones"]
+    assert all(" Likely cause: " in each and " Remedy: " in each for each in found.values())
 
 
 def test_a_quiet_comparison_has_no_caution():
@@ -267,10 +267,8 @@ def test_a_quiet_comparison_has_no_caution():
 
 def test_a_worker_that_was_lost_and_came_back_is_cautioned():
     records = named(make_record("cobalt_servers", 2, restarted_workers=2))
-    [caution] = [found for found in cautions(summaries.launches({}), records) if "started again" in found["what"]]
-    assert caution["where"] == ["cobalt_servers at 2, digits: 2 times (cobalt_servers-2w-00)"]
-    assert caution["cause"]
-    assert caution["remedy"]
+    [caution] = [found for found in cautions(summaries.launches({}), records) if "started again" in found]
+    assert ": cobalt_servers at 2, digits: 2 times (cobalt_servers-2w-00). Likely cause: a signal" in caution
 
 
 def test_the_batch_of_a_regime_is_said_with_whose_it_is():
@@ -281,8 +279,8 @@ def test_the_batch_of_a_regime_is_said_with_whose_it_is():
             clocked("amber_ring", 300, 25, batch=16, scaling="strong"),
         )
     )
-    assert speed.batch_in_words(usual) == "64 rows per step for each worker"
-    assert speed.batch_in_words(small) == "16 rows per step, shared by all workers"
+    assert scaling.batch_in_words(usual) == "64 rows per step for each worker"
+    assert scaling.batch_in_words(small) == "16 rows per step, shared by all workers"
 
 
 def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host():
@@ -328,7 +326,8 @@ def test_several_machines_of_one_kind_are_a_caution_that_names_them():
 
     def machines(*records):
         found = cautions(summaries.launches(named(*records)), named(*records))
-        return [caution["where"] for caution in found if caution["what"] == "Several machines"]
+        return [caution for caution in found if caution.startswith("Several machines")]
 
     assert machines(here, here) == []
-    assert machines(here, there) == [["2 cores of Some CPU: here, there"]]
+    [caution] = machines(here, there)
+    assert caution.startswith("Several machines: 2 cores of Some CPU: here, there. Likely cause: ")

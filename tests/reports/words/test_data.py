@@ -35,12 +35,12 @@ def whole(tmp_path_factory) -> list[Block]:
 
 
 def test_every_table_is_there_but_the_one_with_too_many_rows(whole):
-    assert [block["name"] for block in whole[1:]] == [name for name in COLUMNS if name != "windows"]
+    assert [block["name"] for block in whole[2:]] == [name for name in COLUMNS if name != "windows"]
     assert [*ROWS] == [*COLUMNS]
 
 
 def test_each_table_says_what_its_rows_and_its_columns_are(whole):
-    for block in whole[1:]:
+    for block in whole[2:]:
         assert block["about"] == ROWS[block["name"]]
         known = COLUMNS[block["name"]]
         assert block["meanings"] == [known[column] for column in block["columns"]]
@@ -48,8 +48,8 @@ def test_each_table_says_what_its_rows_and_its_columns_are(whole):
 
 
 def test_a_table_without_rows_is_left_out():
-    text, *tables = data.section(material_of(unfinished("failed", "It ended.")))
-    assert text["kind"] == "text"
+    heading, text, *tables = data.section(material_of(unfinished("failed", "It ended.")))
+    assert [heading["kind"], text["kind"]] == ["heading", "text"]
     assert [block["name"] for block in tables] == ["endings"]
 
 
@@ -81,7 +81,7 @@ def test_whole_numbers_have_commas_even_where_some_rows_have_none():
 
 
 def test_flags_lists_and_names_are_words():
-    [row] = data.section(material_of(make_record("amber_ring", 2, compared_with={"convenience of": "mine"})))[1]["rows"]
+    [row] = data.section(material_of(make_record("amber_ring", 2, compared_with={"convenience of": "mine"})))[2]["rows"]
     assert {"yes", "no", "convenience of: mine", DASH} <= {*row}
     comparisons = table("comparisons", [{"regime": "", "rounds": [1, 2], "logs": [0.25, 1 / 3]}])
     blocks = with_tables(comparisons=comparisons)
@@ -89,12 +89,17 @@ def test_flags_lists_and_names_are_words():
     assert column_of(blocks, "comparisons", "logs") == ["0.250, 0.333"]
 
 
-def test_the_pdf_says_where_the_tables_are_and_shows_none():
+def test_the_pdf_has_the_tables_in_parts_as_wide_as_a_page_only_where_an_appendix_is_asked_for():
     task, record = PRESETS["digits"], make_record()
-    blocks = data.section(material_of(record))
-    assert "CSV files beside the page" in blocks[0]["text"]
-    sizes = []
-    for parts in (blocks[:1], blocks):
-        content, _ = shell.compose(task.preset, [record.started_at], parts)
-        sizes.append(len(pdf.typeset([record.started_at], content, {})))
-    assert sizes[0] == sizes[1]
+    parts = [block | {"appendix": True} for block in data.section(material_of(record))]
+    content, _ = shell.compose(task.preset, [record.started_at], parts)
+    plain, whole = (
+        pdf.typeset([record.started_at], content | {"appendix": appendix}, {}) for appendix in (False, True)
+    )
+    assert len(whole) > 2 * len(plain)
+    [table] = [block for block in parts if block.get("name") == "launches"]
+    heading, about, *opened = pdf.opened(table)
+    assert (heading["text"], about["text"]) == ("launches", ROWS["launches"])
+    assert [each["columns"][0] for each in opened] == ["launch"] * len(opened)
+    assert [name for each in opened for name in each["columns"][1:]] == table["columns"][1:]
+    assert all(sum(map(len, each["columns"])) < 130 for each in opened)

@@ -1,23 +1,101 @@
-"""What the report says of what a step takes beyond the ideal one."""
+"""What the report says of what a step takes beyond the ideal one, and of what would make it shorter."""
 
 import pytest
 
+from common.records.ceiling import Ceiling
 from common.records.training import Record
+from reports.tables.material import Material
+from reports.tables.results import Results
 from reports.words import decomposition
 from tests.reports.drawings import drawings_of
 from tests.reports.materials import material_of
-from tests.reports.records import over_hosts, unfinished
-from tests.reports.steps import base, launch
+from tests.reports.pieces import items
+from tests.reports.probes import probe
+from tests.reports.records import make_record, named, over_hosts, unfinished
+from tests.reports.replays import replay, replayed
+from tests.reports.steps import base, launch, rounds
 
 
 def section(*records: Record) -> tuple[list[dict], dict]:
-    material = material_of(*records)
-    story = decomposition.story(material)
-    return story, drawings_of(story)
+    blocks = decomposition.section(material_of(*records))
+    return blocks, drawings_of(blocks)
 
 
 def said_in(blocks: list[dict]) -> str:
     return " ".join(" ".join(block.get("items", [block.get("text", "")])) for block in blocks)
+
+
+def test_the_largest_part_of_each_strategy_is_named_with_its_share_and_what_would_remove_it():
+    exchanging, computing = rounds(2.0, 4.0, 2.2), rounds(None, 4.0, 3.9, name="amber_library")
+    [ring, library, *_] = items(section(*exchanging, *computing)[0])[::-1]
+    assert ring.startswith("amber_ring with 2 workers: exchange takes 45 % of the step (1.8")
+    assert "a larger batch per worker, fewer bytes (compression) or a faster link" in ring
+    assert library.startswith("amber_library with 2 workers: computing takes 4")
+    assert "fewer workers on this machine" in library
+
+
+def test_a_strategy_without_a_part_that_counts_has_no_sentence_of_its_own():
+    assert items(section(*rounds(2.0, 2.0, 2.0))[0]) == [
+        "No part beyond the ideal counts in the steps of amber_ring with 2 workers."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "computing", "sentence"),
+    [
+        # 64 rows times 1 ms over 2 ms (2 - 1.6).
+        (4.2, 3.2, "It surely doesn't pay; by extrapolation it would from 80 rows per worker on."),
+        (9.4, 5.0, "It surely doesn't pay, with no batch, since contention is as large as the number of workers."),
+        (3.2, 2.9, "It surely pays."),
+    ],
+)
+def test_whether_it_pays_is_told_with_the_batch_from_which_on_it_would(step, computing, sentence):
+    records = [each for _ in range(6) for each in rounds(2.0, step, computing, n=1)]
+    assert sentence in items(section(*records)[0])[0]
+
+
+def test_what_a_replay_of_the_messages_tells_stands_beside_the_exchange(tmp_path):
+    records = named(*rounds(2.0, 4.0, 2.2))
+    stems = [name for name, record in records.items() if record.strategy == "amber_ring" and record.exchange]
+    for milliseconds, word in ((0.5, "take longer beside computing"), (9.0, "a part of them is hidden")):
+        replays = {
+            f"replay-{place}": replay(milliseconds + place / 100, place, replayed=replayed(stem))
+            for place, stem in enumerate(stems, 1)
+        }
+        material = Material(Results(tmp_path, records, None, replays=replays))
+        assert word in items(decomposition.section(material))[0]
+
+
+def explained(tmp_path, milliseconds, of_products) -> list[str]:
+    """What is said of amber's and cobalt's bases with these steps and products, both in milliseconds."""
+    bases = [
+        make_record(name, milliseconds=(each,) * 3)
+        for name, each in zip(("amber_single", "cobalt_single"), milliseconds, strict=True)
+    ]
+    probes: list[Ceiling] = [probe(name, each) for name, each in zip(("amber", "cobalt"), of_products, strict=True)]
+    records = named(*bases, launch(9.0))
+    blocks = decomposition.section(Material(Results(tmp_path, records, None, ceilings=tuple(probes))))
+    return [item for item in items(blocks) if "the frameworks differ" in item]
+
+
+def test_a_difference_that_the_products_explain_is_said_to_be_theirs(tmp_path):
+    assert explained(tmp_path, milliseconds=(4.0, 3.0), of_products=(2.0, 1.2)) == [
+        "amber_single's step is 1.00 ms longer than cobalt_single's, and amber's own matrix products take 0.800 ms "
+        "longer: the frameworks differ, whoever distributes them."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "of_products"),
+    [
+        pytest.param((4.0, 3.0), (2.0, 1.6), id="they explain less than half of it"),
+        pytest.param((4.0, 3.0), (4.0, 1.9), id="they explain more than twice as much"),
+        pytest.param((4.0, 3.0), (1.0, 2.0), id="they are faster where the step is slower"),
+        pytest.param((4.0, 3.9), (2.0, 1.9), id="the steps hardly differ"),
+    ],
+)
+def test_what_the_products_do_not_explain_is_not_said_to_be_theirs(tmp_path, milliseconds, of_products):
+    assert explained(tmp_path, milliseconds, of_products) == []
 
 
 def test_who_has_no_bar_is_named_with_the_reason():
@@ -41,8 +119,8 @@ def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn(monkeypatc
     records = [launch(3.0 + workers, name, workers) for name in names for workers in (1, 2, 4)]
     blocks, drawings = section(base(), *records)
     [figure] = [block for block in blocks if block["kind"] == "figure"]
-    assert figure["caption"].endswith("Only 2 workers; the table has all.")
-    drawn = drawings["scaling"]().decode()
+    assert figure["caption"].endswith("Only 2 workers; the table \u201cparts\u201d has all.")
+    drawn = drawings["steps"]().decode()
     assert ">2 workers<" in drawn
     assert ">1 worker<" not in drawn
 
@@ -50,6 +128,6 @@ def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn(monkeypatc
 def test_the_bars_are_those_over_the_fastest_links():
     records = [over_hosts("amber_single", 1, 1, (2.0,) * 3)]
     records += [over_hosts(milliseconds=(9.0,) * 3, megabits=megabits) for megabits in (10.0, 100.0)]
-    [figure] = [block for block in decomposition.story(material_of(*records)) if block["kind"] == "figure"]
+    [figure] = [block for block in decomposition.section(material_of(*records)) if block["kind"] == "figure"]
     assert set(figure["draw"].args[0]["strategy"]) == {"amber_ring, 2 hosts, 100 Mbit/s"}
-    assert "Of several links the fastest; the table has all." in figure["caption"]
+    assert "Of several links the fastest." in figure["caption"]

@@ -43,20 +43,29 @@ def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(m
     monkeypatch.setattr(first_page, "MOST_ROWS", 3)
     records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(5)]
     shown = figure(*records)
-    assert shown["caption"].endswith(" The fastest 3 of 5; the tables have all.")
+    assert shown["caption"].endswith(" The fastest 3 of 5.")
 
 
 def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed():
     records = [make_record("amber_ring", 2), make_record("amber_ring", 4)]
     blocks = first_page.section(material_of(*records))
     assert [block["kind"] for block in blocks] == ["heading", "headline", "text", "table", "figure", "answers"]
-    assert "Hollow, on grey: more threads than cores." in blocks[4]["caption"]
-    assert "more threads" not in figure(records[0])["caption"]
+    assert "more threads" not in blocks[4]["caption"]
+    assert "\N{DAGGER} more threads than cores." in figure(records[1])["caption"]
+
+
+def test_the_figure_has_the_strategies_of_the_table_and_their_bases_with_one_worker():
+    records = [make_record("amber_ring", workers) for workers in (1, 2)]
+    shown = figure(make_record("amber_single"), make_record("cobalt_single"), *records)
+    [cells, launches, _] = shown["draw"].args
+    assert [*zip(cells["strategy"], cells["workers"], strict=True)] == [("amber_ring", 2), ("amber_single", 1)]
+    assert len(launches) == 2
+    assert "Pale: one worker of a base." in shown["caption"]
 
 
 def test_how_many_cautions_there_are_is_said(tmp_path):
     short = ending(tmp_path, make_record("amber_ring", 2))["How sure"]
-    assert short[2].endswith("1 more thing makes some numbers less certain: see \u201cCautions\u201d.")
+    assert short[2].endswith("1 more thing makes some numbers less certain: see \u201cHow sure\u201d.")
     both = ending(tmp_path, make_record("amber_ring", 2, git_commit="0123+changes"))["How sure"]
     assert "2 more things make some numbers" in both[2]
 

@@ -1,6 +1,5 @@
-"""Who is called faster than whom, on made-up launches of which it is known what the tests say."""
+"""What the tests could tell, and who isn't ranked and why, on made-up launches of which it is known."""
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -9,24 +8,17 @@ import pandas as pd
 import pytest
 
 from common.records.certificate import ALL_REASONS, OTHER_MATHS, REASONS
-from common.statistics.paired import MOST_ROUNDS, smallest_difference
-from reports.blocks import DASH
+from common.statistics.paired import smallest_difference
 from reports.tables import summaries
 from reports.tables.ranking import Ranking
 from reports.words import ranking
 from tests.reports.families import CERTIFIED, judged, launches, pairs_of, placed, ranked
-from tests.reports.materials import material_with
 from tests.reports.records import make_record, named, varied
 
 
 def not_ranked(found: Ranking, left_out: Sequence[str] = ()) -> str:
     """Who isn't ranked, and why; empty where everybody is."""
     return ranking.not_ranked(found, "weak", left_out)
-
-
-def why_nothing(found: Ranking) -> str:
-    """What the section says where nothing was tested."""
-    return ranking.section(material_with(found))[1]["text"]
 
 
 @pytest.mark.parametrize("reason", [*ALL_REASONS, ""])
@@ -78,22 +70,10 @@ def test_who_shares_six_rounds_with_somebody_is_ranked_however_few_with_others()
     assert not_ranked(judged(table)) == ""
 
 
-def test_too_few_rounds_rank_nothing_and_say_what_to_do():
-    sentence = why_nothing(judged(launches({"a": 1.0, "b": 9.0, "c": 2.0}, n=2)))
-    assert sentence.startswith(
-        "There are too few rounds to rank anything: n = 2 rounds, and 6 are needed (more --minutes"
-    )
-    assert "--repetitions 6" in sentence
+def test_oversubscribed_strategies_and_those_with_too_few_rounds_are_not_ranked():
     assert not_ranked(judged(launches({"a": 1.0, "b": 9.0}, n=1))) == ""
-    assert "n = 1 round, and" in why_nothing(judged(launches({"a": 1.0, "b": 9.0}, n=1)))
-
-
-def test_oversubscribed_strategies_are_not_ranked():
-    oversubscribed = launches({"a": 1.0, "b": 2.0}, oversubscribed=True)
-    assert why_nothing(judged(oversubscribed)).startswith(
-        "Nothing is ranked: that takes two strategies with the same number of workers"
-    )
-    assert not_ranked(judged(oversubscribed)) == "a at 2 and b at 2, for more threads than cores."
+    oversubscribed = judged(launches({"a": 1.0, "b": 2.0}, oversubscribed=True))
+    assert not_ranked(oversubscribed) == "a at 2 and b at 2, for more threads than cores."
 
 
 def test_without_launches_there_is_nothing_to_rank():
@@ -101,7 +81,6 @@ def test_without_launches_there_is_nothing_to_rank():
         found = ranked(summaries.launches({}), plan, CERTIFIED)
         assert found.comparisons.empty
         assert ranking.resolution(found, "weak") == ""
-        assert ranking.section(material_with(found)) == []
 
 
 def test_records_are_ranked_by_the_rows_that_they_compute():
@@ -133,57 +112,6 @@ def test_what_the_machine_can_show_is_what_the_test_finds_with_eighty_per_cent_p
         ((table["strategy"] != "b") | (table["round"] < 7)) & ((table["strategy"] != "c") | (table["round"] > 3))
     ]
     assert "the median spread of 2 comparisons" in ranking.resolution(judged(apart), "weak")
-
-
-def table_of(blocks: list[dict]) -> dict:
-    [table] = [block for block in blocks if block["kind"] == "table"]
-    return table
-
-
-def test_a_row_has_both_rates_the_interval_and_the_verdict_with_its_mark():
-    steady, noisy = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], [3.5, 5.0, 4.0, 5.5, 2.5, 8.0]
-    times = {"a": steady, "b": [1.0, 2.02, 1.0, 2.02, 1.0, 2.0], "c": [3.0, 6.0, 3.0, 6.2, 3.0, 6.0], "d": noisy}
-    table = table_of(ranking.section(material_with(judged(launches(times)))))
-    assert table["columns"] == [
-        *("strategy", "samples/s", "over", "samples/s", "rounds (n)", "ratio", "95 % interval", "p", "verdict"),
-        "rounds to ±5 %",
-    ]
-    rows = {(row[0], row[2]): row for row in table["rows"]}
-    assert rows["a", "b"] == ["a", "85,333", "b", "85,333", "6", "1.003", "0.994 to 1.012", "0.349", "= alike", DASH]
-    assert rows["a", "c"][5:] == ["3.016", "2.948 to 3.087", "< 0.001", "> faster", DASH]
-    assert rows["c", "d"][8] == "? can't tell"
-    assert re.fullmatch(r"\d+ to \d[\d,]*", rows["c", "d"][9])
-
-
-def test_a_pair_that_no_number_of_rounds_decides_says_so():
-    table = table_of(ranking.section(material_with(judged(launches({"a": [1.0, 99.0] * 3, "b": [99.0, 1.0] * 3})))))
-    assert [row[9] for row in table["rows"]] == [f"over {MOST_ROUNDS:,}"]
-
-
-def test_the_section_names_who_is_not_ranked_and_draws_the_residuals_of_the_first_regime_alone():
-    table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"c": 1.0}, n=2)])
-    found = judged(pd.concat([table, launches({"a": 1.0, "b": 1.2}, regime="strong")]))
-    blocks = ranking.section(material_with(found))
-    few = "Not ranked, w: c at 2, for too few rounds (n = 2, 6 needed)."
-    assert [block["text"] for block in blocks if block.get("text", "").startswith("Not ranked")] == [few]
-    assert [block["kind"] for block in blocks].count("figure") == 1
-    assert few not in [block.get("text") for block in ranking.section(material_with(found, {"c": 9.0}))]
-
-
-def test_untested_pairs_are_counted_below_the_table():
-    table = pd.concat([launches({"a": 1.0, "b": 1.2}), launches({"c": 1.0}, n=2), launches({"d": 1.0}, n=1)])
-    notes = table_of(ranking.section(material_with(judged(table))))["notes"]
-    assert notes == ["Not tested: 5 more pairs, for too few rounds (n = 1 to 2)."]
-
-
-def test_of_very_many_pairs_those_with_the_fastest_and_of_neighbours_are_shown():
-    times = {f"s{index:02d}": 1.0 + index / 5 for index in range(12)}
-    table = table_of(ranking.section(material_with(judged(launches(times)))))
-    assert [(row[0], row[2]) for row in table["rows"] if row[0] == "s00"] == [("s00", name) for name in [*times][1:]]
-    assert len(table["rows"]) == 11 + 10
-    assert table["notes"] == ["Not shown: 45 pairs of slower strategies that aren't neighbours, 45 faster."]
-    ten = launches({name: times[name] for name in [*times][:10]})
-    assert len(table_of(ranking.section(material_with(judged(ten))))["rows"]) == 45
 
 
 def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():

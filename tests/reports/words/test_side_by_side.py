@@ -52,9 +52,16 @@ def test_what_differs_is_listed_first_and_nothing_else():
     assert blocks[3]["text"] == "digits weak"
     assert tables(blocks)[0] == [
         ["machine", "here", "there"],
-        ["processor", "Some CPU, 2 cores", "Other CPU, 8 cores"],
-        ["commit", "0123456789abcdef", "fedcba"],
-        ["measured", "2026-01-02 03:04 UTC", "2026-03-04 00:00 UTC"],
+        *[
+            [
+                "hardware",
+                *(
+                    f"{each}; memory 8.0 GiB; GPUs none; Linux 6"
+                    for each in ("Some CPU, 2 cores", "Other CPU, 8 cores")
+                ),
+            ]
+        ],
+        ["measured", "2026-01-02 03:04 UTC, commit 0123456789abcdef", "2026-03-04 00:00 UTC, commit fedcba"],
         ["python", "3.11.7", "3.12.1"],
     ]
 
@@ -97,10 +104,10 @@ def test_more_threads_than_cores_are_marked():
     assert any(note.startswith("†") for note in blocks[-1]["notes"])
 
 
-def test_the_section_follows_the_curves_and_is_there_only_when_asked_for():
+def test_the_section_follows_the_four_chapters_and_is_there_only_when_asked_for():
     here, there = results(make_record("amber_ring", 2)), results(make_record("amber_ring", 2), folder="there")
     blocks = document.compose(Material(here, there))[0]["blocks"]
-    assert headings(blocks, level=1)[:3] == ["Finding", "Curves", "Beside there"]
+    assert headings(blocks, level=1)[-2:] == ["Beside there", "Every table"]
     assert section(here, None) == []
 
 
