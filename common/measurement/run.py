@@ -145,8 +145,8 @@ class Run:
 
         The loss is the mean over this process's rows; of several shards it is each one's, (shards,), and of several
         `steps` (steps,) or (steps, shards). A worker that never sees a loss, as a pipeline's first stage, gives None.
-        `rows` counts those that it was taken of, in all these steps. Both may be lazy tensors, and the losses a function
-        that gives them, which are read after the window's clock has stopped.
+        `rows` counts those that it was taken of, in all these steps. Both may be lazy tensors, and the loss a function
+        that gives it: both are read after the window's clock has stopped.
         """
         self._unread.append((losses, rows, steps))
         self._step += steps
@@ -237,8 +237,8 @@ class Run:
         seconds = self.clock.stop(self._step)
         has_ranks = self.strategy.work in (Work.DATA_PARALLEL, Work.PARTS_OF_ONE_MODEL) and self.world.size > 1
         errors.speaker = f"rank {self.world.rank}: " if has_ranks else ""
-        for losses, rows, steps in self._unread:
-            losses = losses() if callable(losses) else losses
+        for observed, rows, steps in self._unread:
+            losses: Any = observed() if callable(observed) else observed
             if losses is not None:
                 # A lazy tensor of one number may know only how to become a float.
                 values = np.ravel(losses) if np.ndim(losses) > 1 else losses if np.ndim(losses) else [losses]
