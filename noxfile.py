@@ -87,7 +87,10 @@ def add_experiment(path: Path) -> None:
 @nox.session(tags=[START_HERE])
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
-    measure(session, "common.sessions.compare")
+    is_full = not {"full", "--profile=full"}.isdisjoint(session.posargs)
+    quick = {each.family.environment for each in STRATEGIES.values() if each.quick}
+    needed = [name for name in FAMILIES if is_full or name in quick or environment(name).made.exists()]
+    measure(session, "common.sessions.compare", needed)
 
 
 @nox.session(tags=[START_HERE])

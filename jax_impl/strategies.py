@@ -149,6 +149,7 @@ SINGLE = Strategy(
     framework="jax",
     work=Work.UNDISTRIBUTED,
     traffic=nothing_sent,
+    quick_where_made=True,
 )
 _distributed = partial(Strategy, family=JAX, framework="jax", base="jax_single")
 
@@ -161,6 +162,7 @@ DATA_PARALLEL = _distributed(
     alone=Recipe.OWN_SHARD,
     traffic=ring_all_reduce,
     graph=Graph(Order.ONE_BY_ONE),
+    quick_where_made=True,
     variants=({"one_buffer": True},),
 )
 AUTOMATIC = _distributed(

@@ -3,10 +3,12 @@
 import os
 import shutil
 from itertools import groupby
+from unittest.mock import Mock
 
 import pytest
 
-from common.declarations.catalogue import find, strategies
+from common.declarations.catalogue import families, find, strategies
+from common.environments import installation, inventory
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records.files import read_records
@@ -54,6 +56,29 @@ def test_the_menu_begins_with_where_to_start_and_keeps_each_group_together():
 def test_the_build_of_torch_is_chosen_for_the_machine_but_where_one_build_alone_will_do(name, chooses):
     environment_of = sessions()["tools"].func.__globals__["environment"]
     assert bool(environment_of(name).variables) == chooses
+
+
+@pytest.mark.parametrize(
+    ("options", "there", "made"),
+    [
+        ([], [], {"tools", "torch", "tensorflow", "horovod"}),
+        ([], ["jax"], {"tools", *families()}),
+        (["--profile", "full"], [], {"tools", *families()}),
+        (["--strategies", "jax_single"], [], {"tools", "jax"}),
+        (["--plan"], ["jax"], {"tools"}),
+    ],
+)
+def test_a_comparison_makes_the_environments_of_what_it_launches_and_keeps_one_that_is_there_up_to_date(
+    options, there, made, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
+    for name in there:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "made.json").touch()
+    make = Mock(return_value={})
+    monkeypatch.setattr(installation, "make", make)
+    sessions()["compare"](Mock(posargs=options))
+    assert {each.name for each in make.call_args.args[0]} == made
 
 
 def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(checkout):

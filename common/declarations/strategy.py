@@ -429,6 +429,8 @@ class Strategy:
     """By relation (CONVENIENCE_OF and the like) the name of another strategy."""
     quick: bool = False
     """Whether the quick profile of a comparison has it."""
+    quick_where_made: bool = False
+    """The same, but only where its environment is already made."""
     variants: tuple[Mapping[str, object], ...] = ()
     """Values of its options with which the full profile launches it as well."""
     recovers_with: tuple[Mapping[str, object], ...] = ()

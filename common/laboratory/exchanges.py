@@ -57,8 +57,8 @@ class Scope:
     """What a session covers; every option narrows or widens its profile."""
 
     profile: Literal["quick", "full"] = "quick"
-    """quick: the strategies that the quick profile of a comparison has, 6 rounds, about 15 minutes. full: hours; every
-    strategy, 10 rounds."""
+    """quick: the strategies that every quick comparison has, 6 rounds, about 15 minutes. full: hours; every strategy,
+    10 rounds."""
     strategies: tuple[str, ...] = ()
     """Only these strategies; none named: the profile's. Their bases come with them."""
     workers: int = 2

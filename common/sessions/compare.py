@@ -44,7 +44,7 @@ from common.records.files import damaged_records, read_record, read_records
 from common.records.training import Record
 from common.sessions import chosen_hosts, probes, regression, submission
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
-from common.sessions.comparison_scope import Scope, certificate_launches, plan_table, worlds
+from common.sessions.comparison_scope import Scope, certificate_launches, not_made, plan_table, worlds
 from common.sessions.other_checkout import Against, find, other_checkout
 from common.sessions.probes import PlannedProbe
 from common.sessions.session import Options, Output, Session, Stage, begin, console_for, counted, in_words, report
@@ -89,6 +89,8 @@ def main() -> None:
         return
     hosts, spread = chosen_hosts.find(console, module, selection, arguments.scope.workers, arguments.output.plan)
     scope = dataclasses.replace(arguments.scope, spread=spread)
+    if reasons := not_made(scope):
+        console.print(f"Not compared: {', '.join(reasons)}. {' '.join(dict.fromkeys(reasons.values()))}")
     if arguments.output.plan:
         _print_plan(console, scope, arguments.against_commit)
         return
@@ -251,7 +253,8 @@ def _print_plan(console: Console, scope: Scope, rev: str | None) -> None:
         return
     console.print(
         f"Up to {total} in {scope.limit_seconds / 60:g} minutes, the report included: after the first round as many "
-        "strategies, in this order, as fit their rounds and certificates; then what else fits, and more rounds."
+        "strategies, in this order with asynchronous ones last, as fit their rounds and certificates; then what else "
+        "fits, and more rounds."
     )
 
 

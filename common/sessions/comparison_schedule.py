@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from common.declarations.strategy import Strategy
+from common.declarations.strategy import Strategy, has_exchange
 from common.launching.planned import PlannedLaunch
 from common.records.ceiling import Ceiling
 from common.records.training import Record
@@ -105,11 +105,12 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
 
     - the first round: the undistributed baselines, and of each strategy its largest world with a core for each process,
       with exchange and without; it stops where the time is up;
-    - rounds 2 to 6 of the baselines and of as many strategies, in declared order, as fit with their certificates; one
-      whose launch failed isn't tried again;
+    - rounds 2 to 6 of the baselines and of as many strategies, in declared order, as fit with their certificates, the
+      asynchronous ones last; one whose launch failed isn't tried again;
+    - in these rounds exchange is off as well for as many of these strategies as there is time for then;
     - their certificates; then smaller worlds, oversubscribed ones, and more rounds, each where it fits.
 
-    After the first round the probes of the frameworks' ceilings are made, unless the time is short.
+    After the first round the probes of the frameworks' ceilings are made, unless a strategy would be left out for them.
     """
 
     def __init__(
@@ -126,9 +127,12 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         super().__init__(self._decide())
         self._scope, self._order = scope, order
         self._worlds, self._main_worlds = worlds(scope), main_worlds(scope)
-        # The baselines, which every speed-up needs, then the others in declared order.
+        # The baselines, which every speed-up needs, the others in declared order, and last what can't be ranked.
         strategies = dict.fromkeys(strategy for strategy, _ in self._worlds if strategy.name in self._main_worlds)
-        self._strategies = sorted(strategies, key=lambda strategy: strategy.base is not None)
+        self._strategies = sorted(
+            strategies, key=lambda each: (each.base is not None, not each.is_synchronous(each.options()))
+        )
+        self._without_t_comp = set[str]()
         self._probes, self._prepare, self._round_number = probes, prepare, 0
         self.durations = Durations()
         self.left_out: dict[str, float] = {}
@@ -177,7 +181,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
             if strategy.name not in self.durations.failed
             and all(launch.name in self.durations.seconds for launch in self._main(strategy, 1))
         ]
-        yield from self._probed(limit_seconds)
+        yield from self._probed(limit_seconds - sum(self._ranking_seconds(strategy, 2) for strategy in measured))
         for repetition in range(2, FEWEST_LAUNCHES + 1):
             kept = self._affordable(kept, repetition, limit_seconds * (1 if repetition == 2 else 1 + LATENESS))
             if not kept:
@@ -214,23 +218,38 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
             yield Stage("ceilings", "the frameworks' ceilings", self._probes)
 
     def _affordable(self, candidates: Sequence[Strategy], repetition: int, limit_seconds: float) -> list[Strategy]:
-        """Of `candidates` those that fit from this round on; the others of the scope are noted as left out."""
+        """Of `candidates` those that fit from this round on; the others of the scope are noted as left out.
+
+        Where the time is short, launches without exchange give way first.
+        """
         rounds = FEWEST_LAUNCHES + 1 - repetition
         seconds = needed = self.durations.spent() + self.durations.report()
         kept = list[Strategy]()
         for strategy in self._strategies:
             if strategy.name in self.durations.failed or (strategy.name in self.left_out and repetition > 2):
                 continue
-            certified = certificate_launches(self._scope, strategy, self._main_worlds[strategy.name])
-            launches = self._main(strategy, repetition)
-            cost = rounds * self.durations.expected(launches) + self.durations.expected(certified)
+            cost = self._ranking_seconds(strategy, repetition)
             needed += cost
             if strategy in candidates and seconds + cost <= limit_seconds:
                 seconds += cost
                 kept.append(strategy)
             else:
                 self.left_out[strategy.name] = math.ceil(needed / 6) / 10
+        for strategy in kept:
+            without_exchange = [each for each in self._main(strategy, repetition) if not has_exchange(each.options)]
+            cost = rounds * self.durations.expected(without_exchange)
+            if seconds + cost <= limit_seconds:
+                seconds += cost
+            else:
+                self._without_t_comp.add(strategy.name)
         return kept
+
+    def _ranking_seconds(self, strategy: Strategy, repetition: int) -> float:
+        """What is expected to rank the strategy: rounds with exchange, from this one on, and its certificates."""
+        launches = [each for each in self._main(strategy, repetition) if has_exchange(each.options)]
+        certified = certificate_launches(self._scope, strategy, self._main_worlds[strategy.name])
+        rounds = FEWEST_LAUNCHES + 1 - repetition
+        return rounds * self.durations.expected(launches) + self.durations.expected(certified)
 
     def _round(self, kept: Iterable[Strategy], repetition: int, title: str) -> Stage[PlannedLaunch]:
         launches = self._shuffled(launch for strategy in kept for launch in self._main(strategy, repetition))
@@ -263,7 +282,8 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
                     yield Stage(title, title, launches)
 
     def _main(self, strategy: Strategy, repetition: int) -> list[PlannedLaunch]:
-        return speed_launches(self._scope, strategy, self._main_worlds[strategy.name], repetition)
+        with_t_comp = strategy.name not in self._without_t_comp
+        return speed_launches(self._scope, strategy, self._main_worlds[strategy.name], repetition, with_t_comp)
 
     def _shuffled(self, launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
         in_order = [*launches]

@@ -16,7 +16,8 @@ from common.contract.mlp import parameter_bytes
 from common.contract.task import Task
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Options, Strategy, has_exchange, label
-from common.errors import UserError
+from common.errors import NotInstalledError, UserError
+from common.launching.launch import python_for
 from common.launching.planned import Hosts, PlannedLaunch, Size
 from common.measurement import limits
 from common.sessions.session import Stage
@@ -157,14 +158,32 @@ def with_steps_for(task: Task, size: Size) -> Task:
 
 def worlds(scope: Scope) -> list[tuple[Strategy, Size]]:
     """Every strategy of the scope, in declared order, with every size that it can have, from small to large."""
-    strategies = catalogue.strategies()
-    of_profile = [name for name, strategy in strategies.items() if strategy.quick or scope.profile == "full"]
+    strategies, unmade = catalogue.strategies(), not_made(scope)
+    of_profile = [
+        name
+        for name, strategy in strategies.items()
+        if scope.profile == "full" or strategy.quick or (strategy.quick_where_made and name not in unmade)
+    ]
     return [
         (strategies[name], size)
         for name in scope.strategies or of_profile
         for workers in sorted({1} if strategies[name].most_workers == 1 else {*scope.workers})
         for size in placements(scope.spread, workers)
     ]
+
+
+def not_made(scope: Scope) -> dict[str, str]:
+    """The strategies that the quick profile goes without since their environment isn't made: the reason by name."""
+    reasons = dict[str, str]()
+    if scope.strategies or scope.profile == "full":
+        return reasons
+    for name, strategy in catalogue.strategies().items():
+        if strategy.quick_where_made:
+            try:
+                python_for(strategy)
+            except NotInstalledError as error:
+                reasons[name] = str(error)
+    return reasons
 
 
 def placements(hosts: Hosts | None, workers: int) -> list[Size]:

@@ -264,6 +264,15 @@ def test_a_plan_beside_another_commit_counts_the_rounds_launches_twice(
     assert "count twice, since they are made with [bold]main as well." in shown
 
 
+def test_a_plan_says_what_it_goes_without_and_how_to_have_it(declare, catalogue_of, monkeypatch, capsys):
+    family = dataclasses.replace(declare().family, environment="elsewhere", imports="no_such_module")
+    catalogue_of(declare(quick=True), declare("numpy_elsewhere", family=family, quick_where_made=True))
+    shown = plan_of(capsys, monkeypatch)
+    assert "Not compared: numpy_elsewhere. elsewhere isn't installed: run `nox -s elsewhere` once, which" in shown
+    assert shown.count("numpy_elsewhere") == 1
+    assert "Not compared" not in plan_of(capsys, monkeypatch, "--strategies", "numpy_elsewhere")
+
+
 def test_a_tolerance_without_a_commit_is_refused_in_one_line(tmp_path, monkeypatch, refusal):
     monkeypatch.setattr(sys, "argv", compare_command(tmp_path, "--tolerance", "0.1")[2:])
     assert refusal(compare.main).startswith("--tolerance 0.1 has no effect without --against-commit: ")

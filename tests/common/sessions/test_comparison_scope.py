@@ -21,6 +21,7 @@ from common.sessions.comparison_scope import (
     certified_presets,
     is_oversubscribed,
     main_worlds,
+    not_made,
     plan_table,
     whole_round,
     with_steps_for,
@@ -102,6 +103,19 @@ def test_the_quick_profile_measures_its_strategies_on_pathway_and_certifies_them
     assert {launch.task.scaling for launch in throughput} == {"weak"}
     assert {label(launch.options) for launch in throughput} == {""}
     assert {launch.task.preset for launch in launches if launch.purpose == "certificate"} == {"digits"}
+
+
+def test_what_is_quick_where_it_is_made_is_left_out_with_the_remedy_elsewhere(known, declare, catalogue_of):
+    family = dataclasses.replace(declare().family, environment="elsewhere", imports="no_such_module")
+    made = declare("three_made", base="one_alone", quick_where_made=True)
+    unmade = declare("three_unmade", base="one_alone", quick_where_made=True, family=family)
+    catalogue_of(*known.values(), made, unmade)
+    assert {strategy.name for strategy, _ in worlds(Scope())} == QUICK | {"three_made"}
+    remedy = "elsewhere isn't installed: run `nox -s elsewhere` once, which makes its environment."
+    assert not_made(Scope()) == {"three_unmade": remedy}
+    for asked_for in (Scope(strategies=("three_unmade",)), Scope(profile="full")):
+        assert unmade in [strategy for strategy, _ in worlds(asked_for)]
+        assert not not_made(asked_for)
 
 
 def test_a_later_round_has_no_certificate(known):
@@ -368,3 +382,12 @@ def test_the_full_profile_has_every_strategy_and_a_name_of_its_own_for_every_lau
     launches = launches_of(Scope(profile="full"))
     assert {launch.strategy.name for launch in launches} == set(catalogue.strategies())
     assert len({launch.name for launch in launches}) == len(launches)
+
+
+def test_a_strategy_of_the_quick_profile_has_its_baseline_there():
+    known = catalogue.strategies()
+    assert any(strategy.quick_where_made for strategy in known.values())
+    for strategy in known.values():
+        base = known[strategy.base or strategy.name]
+        assert base.quick or not strategy.quick
+        assert base.quick_where_made or base.quick or not strategy.quick_where_made
