@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from reports import blocks
@@ -119,6 +118,8 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
             note=plot.note or note,
             width=width,
         )
+        medians, launches = (dict([*marks.groupby(["measure", "panel"])]) for marks in (plot.medians, plot.launches))
+        limits = {measure: _limits(plot, measure) for measure in measures}
         for place, axes in enumerate(panels):
             # The measures of a row of panels stand below one another.
             line, column = divmod(place, columns)
@@ -127,8 +128,20 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
             if index >= len(names):
                 axes.remove()
                 continue
+            name = names[index]
             title = axes.set_title("\n".join(titles[index]) if of_measure == 0 else "", fontsize=6.5, pad=3)
-            _draw_panel(axes, title, plot, measure, names[index], looks)
+            if name in looks:
+                title.set_color(looks[name].color)
+                svg.button(title, name)
+            _draw_lines(axes, [line for line in plot.lines if (line.measure, line.panel) == (measure, name)])
+            nothing = plot.launches.iloc[:0]
+            here = launches.get((measure, name), nothing)
+            for series, group in medians.get((measure, name), nothing).groupby("series", sort=False):
+                # A little aside, so that no series hides another.
+                aside = 1.0 if series == name else 2 ** looks[series].shift
+                _draw_series(axes, str(series), group, here[here["series"] == series], looks[series], aside)
+            _scale(axes, plot, measure, limits[measure])
+            svg.panel(axes, f"{name}: {measure}" if name else measure)
             is_lowest = of_measure + 1 == len(measures) and index + columns >= len(names)
             axes.tick_params(labelsize=6.2, labelleft=column == 0, labelbottom=is_lowest)
             axes.set_xlabel(plot.x_label if is_lowest else "", fontsize=6.5)
@@ -136,32 +149,24 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
         return svg.svg(figure)
 
 
-def _draw_panel(axes: Axes, title: Text, plot: Plot, measure: str, name: str, looks: Mapping[str, style.Style]) -> None:
-    if name in looks:
-        title.set_color(looks[name].color)
-        svg.button(title, name)
-    for line in plot.lines:
-        if (line.measure, line.panel) == (measure, name):
-            [drawn] = axes.plot(line.x, line.values, marker=line.marker, color=line.color, linestyle=line.dashes)
-            # What is dashed would be lost below another line, and a course below a level.
-            zorder = 1.5 if line.dashes == "-" and not line.marker else 2.5
-            drawn.set(linewidth=line.width, markersize=1.6, markeredgewidth=0, zorder=zorder)
-            if line.key:
-                svg.mark(drawn, [line.key], *line.tips)
-    medians, launches = (
-        marks[(marks["measure"] == measure) & (marks["panel"] == name)] for marks in (plot.medians, plot.launches)
-    )
-    for series, group in medians.groupby("series", sort=False):
-        # A little aside, so that no series hides another.
-        aside = 1.0 if series == name else 2 ** looks[series].shift
-        _draw_series(axes, str(series), group, launches[launches["series"] == series], looks[series], aside)
-    svg.panel(axes, f"{name}: {measure}" if name else measure)
+def _draw_lines(axes: Axes, lines: Sequence[Line]) -> None:
+    for line in lines:
+        [drawn] = axes.plot(line.x, line.values, marker=line.marker, color=line.color, linestyle=line.dashes)
+        # What is dashed would be lost below another line, and a course below a level.
+        zorder = 1.5 if line.dashes == "-" and not line.marker else 2.5
+        drawn.set(linewidth=line.width, markersize=1.6, markeredgewidth=0, zorder=zorder)
+        if line.key:
+            svg.mark(drawn, [line.key], *line.tips)
+
+
+def _scale(axes: Axes, plot: Plot, measure: str, limits: tuple[float, float]) -> None:
+    """Set both axes of a panel, and have worlds with more threads than cores stand on grey."""
     if measure in plot.from_zero:
-        axes.set_ylim(0, _limits(plot, measure)[1])
+        axes.set_ylim(0, limits[1])
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
     elif plot.ticks or measure in plot.logarithmic:
         axes.set_yscale("log")
-        axes.set_ylim(*_limits(plot, measure))
+        axes.set_ylim(*limits)
         layout.plain_log_axis(axes)
     if plot.ticks:
         layout.measured_places(axes, plot.ticks)

@@ -15,6 +15,9 @@ IN_FILES_ALONE = "windows"
 _LONG = {"regime_of_any_batch", "work", "task"}
 """Columns that say what the short name of the regime says."""
 
+_MOST_ROWS = 300
+"""Of more rows a page has the first."""
+
 _LEAST = 1e-4
 """Numbers below this one are written with an exponent."""
 
@@ -30,12 +33,15 @@ def section(material: Material) -> list[blocks.Block]:
 
 
 def _data(name: str, table: pd.DataFrame, regimes: Mapping[str, str]) -> blocks.Block:
-    """A table with the short names of its regimes."""
+    """A table with the short names of its regimes; of very many rows the first."""
     meanings = {column: meaning for column, meaning in COLUMNS[name].items() if column not in _LONG}
+    shown, about = table[:_MOST_ROWS], ROWS[name]
+    if len(table) > _MOST_ROWS:
+        about += f" These are the first {_MOST_ROWS} of {len(table):,}; the CSV file has all."
     if "regime" in meanings:
-        table = table.assign(regime=[regimes.get(regime, regime) for regime in table["regime"]])
-    rows = zip(*(_cells(table[column]) for column in meanings), strict=True)
-    return blocks.data(name, ROWS[name], meanings, [[*row] for row in rows])
+        shown = shown.assign(regime=[regimes.get(regime, regime) for regime in shown["regime"]])
+    rows = zip(*(_cells(shown[column]) for column in meanings), strict=True)
+    return blocks.data(name, about, meanings, [[*row] for row in rows])
 
 
 def _cells(column: pd.Series) -> list[str]:

@@ -1,5 +1,7 @@
 """What a composed document says, found by its pieces."""
 
+import re
+
 from reports.blocks import Drawings
 
 
@@ -28,3 +30,9 @@ def table_under(blocks: list[dict], heading: str) -> dict:
 def blanks_for_all(drawings: Drawings) -> dict[str, bytes]:
     """Nothing in place of every figure, for tests of a document's words: drawing all takes longer than these."""
     return dict.fromkeys(drawings, b'<svg xmlns="http://www.w3.org/2000/svg" width="1pt" height="1pt"/>')
+
+
+def pages_of(document: bytes) -> int:
+    """How many pages a PDF has."""
+    found = re.findall(rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages", document, re.S)
+    return max(int(number) for pair in found for number in pair if number)

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import re
 
 import pytest
 
@@ -17,7 +16,7 @@ from reports.tables.material import Material
 from reports.tables.results import Results, read_results
 from reports.words import certificate, machine, scaling
 from tests.reports.materials import material_of
-from tests.reports.pieces import headings
+from tests.reports.pieces import headings, pages_of
 from tests.reports.records import certified, make_record, mistaken, named, unfinished, write_all
 
 
@@ -99,12 +98,6 @@ def test_with_few_and_with_many_strategies_the_pdf_has_four_pages(tmp_path, many
     results = Results(tmp_path, named(*certified(tmp_path, *records)), None)
     content, drawings = document.compose(Material(results))
     assert pages_of(pdf.typeset(results.started_at, content, draw_all(drawings))) == 4
-
-
-def pages_of(document: bytes) -> int:
-    """How many pages a PDF has."""
-    found = re.findall(rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages", document, re.S)
-    return max(int(number) for pair in found for number in pair if number)
 
 
 def test_a_batch_that_was_tried_with_one_number_of_workers_makes_no_curve():
