@@ -17,7 +17,6 @@ from matplotlib.ticker import MaxNLocator
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 
-_PANELS_BESIDE = 5  # In a row of the full width.
 _LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 20.0, 56.0
 """Millimetres: left of the panels, of a letter of a title, and of a panel from bottom to top."""
 
@@ -62,6 +61,8 @@ class Plot:
     """What stands at places of x; with them both axes are logarithmic."""
     note: str = ""
     """Of what isn't drawn."""
+    panels_beside: int = 5
+    """At most in a row of the full width."""
 
 
 def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WIDTH) -> bytes:
@@ -76,7 +77,7 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
         [*dict.fromkeys([*plot.medians[column], *(getattr(line, column) for line in plot.lines)])]
         for column in ("measure", "panel")
     )
-    rows = math.ceil(len(names) / int(_PANELS_BESIDE * width / style.WIDTH))
+    rows = math.ceil(len(names) / int(plot.panels_beside * width / style.WIDTH))
     columns = math.ceil(len(names) / rows)
     pitch = (width - _LEFT) / columns
     height, longest = float(np.clip(0.5 * pitch, _LOWEST, _HIGHEST)), int(pitch / _LETTER)
@@ -99,6 +100,9 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
             if index >= len(names):
                 axes.remove()
                 continue
+            if not plot.ticks and place:
+                axes.sharex(panels[0])
+                axes.sharey(panels[0])
             title = axes.set_title("\n".join(titles[index]), fontsize=6.5, pad=3)
             _draw_panel(axes, title, plot, measures[row], names[index], looks)
             is_first, is_lowest = index % columns == 0, row + 1 == len(measures) and index + columns >= len(names)

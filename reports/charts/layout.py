@@ -125,12 +125,13 @@ def _draw_legend(figure: Figure, handles: Sequence[Handle], columns: int, bottom
 
 
 def plain_log_axis(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, written out."""
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=30))
+    """Ticks at powers of ten, and at 2 and 5 times them where there are but a few, written out."""
+    low, high = axes.get_ylim()
+    subs = (1.0, 2.0, 5.0) if high / low < 1e3 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=30))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    low, high = axes.get_ylim()
     # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
     if high / low < 4:
         middle = math.sqrt(low * high)
