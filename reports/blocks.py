@@ -19,8 +19,8 @@ Draw = Callable[..., bytes]
 Drawings = dict[str, Draw]
 """By its file's name how each figure is drawn."""
 
-_WORD = re.compile(r"\W*[^\W\d]")
-"""How a cell begins that is no number."""
+_WORD = re.compile(r"\W*[^\W\d]|\d+ [^\W\d]+, ")
+"""How a cell begins that is no number: a word, or such as `2 ranks, cpu`."""
 
 
 def heading(text: str, level: int = 1) -> Block:
