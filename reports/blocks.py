@@ -21,8 +21,8 @@ Drawings = dict[str, Draw]
 
 LONGEST_NAME = 34  # Characters that leave room for bars, or other columns, beside them.
 
-_WORD = re.compile(r"\W*[^\W\d]")
-"""How a cell begins that is no number."""
+_WORD = re.compile(r"\W*[^\W\d]|\d+ [^\W\d]+, ")
+"""How a cell begins that is no number: a word, or such as `2 ranks, cpu`."""
 
 
 def heading(text: str, level: int = 1) -> Block:

@@ -1,9 +1,11 @@
 """Make a PDF and an HTML page from what an experiment observed: `python -m reports.experiment --results FOLDER`."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -12,15 +14,15 @@ import tyro
 from common.errors import exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.observations import answers, display
-from common.observations.display import Display, Observed, Table, x_in_words
+from common.observations.display import Display, Measure, Observed, Table, x_in_words
 from common.observations.numbers import interval, number
-from common.observations.table import CONDITION
+from common.observations.table import CONDITION, whole
+from common.records import manifest
 from common.records.collective_times import CollectivesRecord
 from common.records.header import Header
 from common.records.matrix_products import MatrixRecord
 from common.records.presentation import read_presented
 from common.records.training import Record
-from common.statistics.fit import Fit
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MARGIN
 from reports import blocks
@@ -35,107 +37,263 @@ from reports.words import algorithms, machine
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, MatrixRecord, Record)}
 """By the names of their kinds the records of experiments."""
 
-_MOST_PLACES = 5
-"""Of the first page's table, which is as wide as a page."""
+_MOST_ROWS, _MOST_PLACES = 6, 5
+"""Rows of the first page's table, and places of x, which are its columns."""
 
-_NARROW = 25
+_MOST_PRINTED, _MOST_COLUMNS = 60, 10
+"""Rows of the PDF's tables, about a page, and columns of one; longer and wider ones are on the HTML page alone."""
+
+_MOST_PANELS, _PANELS_BESIDE = 15, 3
+"""Of a figure, and in a row of it."""
+
+_NARROW = 30
 """Characters of a cell up to which its column takes what it needs."""
 
 _MOST_TICKS = 14
 _UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
 
+_MEANINGS = {
+    "n": "launches",
+    "95 %": "interval of the median, or where 95 of 100 new launches lie",
+    "base": "what the series takes that it is held to",
+    "times as fast": "as the base, from pairs of the same round",
+    "times, 95 %": "interval of that",
+    "parts, %": "mean shares over the launches",
+}
+"""Of the columns that tables of values have in every experiment."""
+
 _MARKS = {answers.EQUIVALENT: " =", answers.UNDECIDED: " ?"}
+
+_TOLERATED_WIDTH = 0.10
+"""Of a median's interval, as a share of the median."""
+
+Tints = Mapping[tuple[int, int], str]
+"""The colors of cells by row and column."""
 
 
 def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple[dict[str, object], Drawings]:
     """What the document says, in blocks, and how its figures are drawn."""
     shown = found.display
     looks = style.styles({each.name: each.colors for each in shown.series})
-    figures = [*_figures(found, looks), *_courses(found, looks)]
+    figures = [*_figures(found, looks)]
+    values, missing = [*display.value_tables(found)], display.missing_table(found)
+    groups = [values, missing, display.growth_tables(found), *([each] for each in shown.tables)]
     parts = [blocks.headline(display.answer(found))]
-    parts += [blocks.items(shown.sentences)] if shown.sentences else []
-    parts += _leaders(found, looks) if shown.x and not shown.bases else []
-    parts += [*figures[:1], blocks.contents()]
+    tints: Tints = {}
+    if len(found.compared) and shown.x:
+        main, tints = _over_x(found, looks)
+    elif values:
+        main = next((each for each in values if shown.compared.label in each.columns), values[0])
+    else:
+        main = next(iter([*missing, *shown.tables]), None)
+    if main:
+        parts += [blocks.text(f"{blocks.capitalized(main.title)}:"), _table(main, tints, _MOST_ROWS)]
+        groups = [[each for each in own if each != main] for own in groups]
+        groups = [[main], *groups] if len(main.rows) > _MOST_ROWS else groups
+    steps = _next_steps(found, origin.command) if origin.command else []
+    told = [("How sure", [*manifest.in_words(origin.differences), *_certainty(found)]), ("What next", steps)]
+    parts += [*figures[:1], blocks.answers([each for each in told if each[1]])]
+    parts += [blocks.new_page()] if figures else []
     parts += [blocks.heading("Curves"), *figures[1:]] if figures[1:] else []
     parts += algorithms.section({each.name for each in shown.series if each.name in {*found.observed["series"]}})
-    subject = None
-    for of_subject, world, table in display.value_tables(found):
-        if of_subject != subject:
-            parts.append(blocks.heading(blocks.capitalized(of_subject or "Every number")))
-        subject = of_subject
-        parts += [blocks.heading(blocks.capitalized(world), level=2)] if world else []
-        parts.append(_table(table))
-    for table in [*display.growth_tables(found), *display.missing_table(found), *shown.tables]:
-        parts += [blocks.heading(table.title), _table(table)]
-    parts += [blocks.heading("How to read these numbers")]
+    parts += _tables(groups)
+    parts += [blocks.heading("How this was measured")] if shown.method or records else []
+    parts += [blocks.items(shown.method)] if shown.method else []
     if not records:
-        return shell.compose(shown.title, [shown.made_at], [*parts, blocks.items(shown.method)])
-    method = [*shown.method, *_METHOD, *(_METHOD_OF_COMPARISONS if shown.x else [])]
-    parts.append(blocks.items(method))
+        return shell.compose(shown.title, [shown.made_at], parts)
     ok = machine.ended_ok(records)
     names = sorted({record.host.name for record in ok if record.host.name})
     pooled = {"machines, pooled": ", ".join(names)} if len(names) > 1 else {}
-    told = machine.facts(ok) | pooled | machine.to_repeat(origin, records)
-    parts += [blocks.heading("Machine, versions and settings"), machine.table(told)]
+    parts.append(machine.table(machine.facts(ok) | pooled | machine.to_repeat(origin, records)))
     return shell.compose(shown.title, [record.started_at for record in records], parts)
 
 
-_METHOD = [
-    "Every launch is of fresh processes. A round has every contender once, in shuffled order.",
-    "A number is the median over n launches, from six on with an interval by order statistics that covers the true "
-    "median in at least 95 % of experiments.",
-]
-_METHOD_OF_COMPARISONS = [
-    "A launch counts by the median over its calls, after a warm-up. Who is faster is said by paired t tests within "
-    "rounds, held down over all that are compared at one place (Holm); two intervals decide nothing.",
-]
+def _over_x(found: Observed, looks: Mapping[str, Style]) -> tuple[Table, Tints]:
+    """The first page's table: a column for each of some places of x, and what stands on a series' color.
+
+    Its rows are series held to their bases, or predicted ones, or else subjects and worlds with who is in front.
+    """
+    shown, is_predicted = found.display, found.compared["low"].notna().any()
+    label, factor, contender, x = shown.compared.label, shown.compared.factor, shown.contender, shown.x
+    keys = ["series", *(each for each in ("subject", "world") if found.compared[each].nunique() > 1)]
+    if len(found.judged):
+        told = found.judged.assign(is_sure=found.judged["low"] > 1)
+        told["text"] = [f"{number(row.ratio)}\n{interval(row.low, row.high, number)}" for row in told.itertuples()]
+        title = f"How many times as fast as its base, with the 95 % interval, by {x}"
+        notes = ["From pairs of the same round. On its color: shown to be faster than its base."]
+    elif is_predicted:
+        told = found.medians.assign(is_sure=False)
+        ends = [interval(factor * row.low, factor * row.high, number) for row in told.itertuples()]
+        told["text"] = [f"{number(factor * each)}\n{own}" for each, own in zip(told["median"], ends, strict=True)]
+        title, notes = f"{blocks.capitalized(label)}, with where 95 of 100 new launches lie, by {x}", []
+    else:
+        keys = ["subject", "world"]
+        told = found.leaders.merge(found.medians[[*CONDITION, "series", "median", "oversubscribed"]])
+        told["is_sure"] = told["verdict"].isin([answers.FASTEST, answers.EQUIVALENT])
+        told["text"] = [
+            f"{row.series}{DAGGER * row.oversubscribed}{_MARKS.get(row.verdict, '')}\n{number(factor * row.median)}"
+            for row in told.itertuples()
+        ]
+        title = f"The {contender} in front and its median {label}, by {x}"
+        notes = [
+            f"On its color: shown to be faster than all others, or equivalent (=) to some within {100 * MARGIN:g} %. "
+            f"?: can't be told from another. On white without a mark: not tested, for fewer than {FEWEST_LAUNCHES} "
+            "rounds or nobody beside it."
+        ]
+    places = sorted(told["x"].unique())
+    if len(places) > _MOST_PLACES:
+        places = [places[round(each * (len(places) - 1) / (_MOST_PLACES - 1))] for each in range(_MOST_PLACES)]
+    oversubscribed = {*found.compared[found.compared["oversubscribed"]]["series"]}
+    rows, tints = list[list[str]](), dict[tuple[int, int], str]()
+    for names, own in told.groupby(keys, sort=False):
+        by_place = {row["x"]: row for row in own.to_dict("records")}
+        for column, place in enumerate(places, start=len(keys)):
+            if place in by_place and by_place[place]["is_sure"]:
+                tints[len(rows), column] = looks[by_place[place]["series"]].color
+        named = [f"{each}{DAGGER * (each in oversubscribed)}" for each in names]
+        rows.append([*named, *(by_place[each]["text"] if each in by_place else DASH for each in places)])
+    columns = [{"series": contender, "subject": "of", "world": "in"}[each] for each in keys]
+    columns += [f"{in_words(shown, place)}{' B' * shown.x_is_bytes}".replace("i B", "iB") for place in places]
+    return Table(title=title, columns=columns, rows=rows, notes=notes), tints
 
 
-def _table(table: Table) -> Block:
-    """A table of an experiment: words flush left."""
-    longest = [max((len(row[place]) for row in table.rows), default=0) for place in range(len(table.columns))]
-    wide = {place: 1 + length // 20 for place, length in enumerate(longest) if length > _NARROW}
-    notes = [*table.notes, *blocks.oversubscribed_note(DAGGER in row[0] for row in table.rows)]
-    notes += [f"{DASH} not known, or not defined for it."] if any(DASH in row for row in table.rows) else []
-    return blocks.table(table.columns, table.rows, notes, wide)
-
-
-def _figures(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
-    """A figure for each subject and world that has an x above zero."""
-    shown, figures = found.display, []
-    for (subject, world), own in found.compared.groupby(["subject", "world"], sort=False):
-        if not own["x"].max() > 0:
-            continue
-        counts = own.groupby(["series", "x"]).size()
-        fits = {series: each for (*place, series), each in found.lines.items() if place == [subject, world]}
-        what = ", ".join(filter(None, [str(subject), str(world)]))
-        if own["low"].notna().any():
-            said = ["what is predicted. Upright: where 95 of 100 new launches lie."]
-        else:
-            said = [f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
-            said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
-        said[0] = f"{what}: " * bool(what) + said[0]
-        said += ["Dotted: the fitted lines."] if fits else []
-        names = blocks.some(sorted({*own["series"]}))
-        alt = (
-            f"{blocks.capitalized(shown.compared.label)} over {shown.x}, {what or 'everywhere'}: a line for each "
-            f"of {names}. The tables after it have all numbers."
+def _certainty(found: Observed) -> list[str]:
+    """How many launches there are, how they were tested, what makes them less certain, and what is missing."""
+    shown, measured = found.display, found.medians[found.medians["n"] > 0]
+    sentences = []
+    if len(measured):
+        sentences.append(
+            f"Launches of fresh processes: n = {blocks.span(measured['n'])} each. Rounds in shuffled order: "
+            f"{found.compared['round'].nunique()}. A number is the median of its launches, from {FEWEST_LAUNCHES} on "
+            "with a 95 % interval by order statistics."
         )
-        draw = partial(curves, _plot(shown, own, fits, looks), looks)
-        figures.append(blocks.figure("curves", draw, blocks.capitalized(" ".join(said)), alt))
-    return figures
+        if measured["n"].max() < FEWEST_LAUNCHES:
+            sentences.append(f"No test: that takes {FEWEST_LAUNCHES} rounds.")
+        elif shown.x:
+            sentences.append(
+                "Who is faster is said by paired t tests within rounds, corrected for all that are compared at one "
+                "place (Holm). Whether intervals overlap decides nothing."
+            )
+        wide = measured["high"] - measured["low"] > _TOLERATED_WIDTH * measured["median"]
+        if wide.any():
+            sentences.append(
+                f"{wide.sum()} of {len(measured)} intervals are wider than {100 * _TOLERATED_WIDTH:g} % of their "
+                "median: launches differed, as they do beside other work on the machine."
+            )
+    sentences += shown.sentences
+    reasons = [*found.missing.groupby(["status", "reason"], sort=False)]
+    for (status, reason), own in reasons[:2]:
+        launches = own.groupby(["series", "world", "round"]).ngroups
+        names = blocks.some([*dict.fromkeys(own["series"])], 4)
+        sentences.append(f"{blocks.capitalized(status)}: {launches} launch{'es' * (launches > 1)} of {names}. {reason}")
+    if reasons[2:]:
+        many = "1 more reason is" if len(reasons) == 3 else f"{len(reasons) - 2} more reasons are"
+        sentences.append(f"{many} in \u201cWhat isn't there\u201d.")
+    if len(measured) and not reasons:
+        sentences.append("Nothing is missing: every launch measured what it was to measure.")
+    return sentences
 
 
-def _plot(display: Display, observed: pd.DataFrame, fits: Mapping[str, Fit], looks: Mapping[str, Style]) -> Plot:
-    """What contenders are compared by over x, of one subject in one world, with the fits of their series."""
-    label, factor = display.compared.label, display.compared.factor
-    launches = observed.assign(measure=label, panel="", value=factor * observed["value"])
-    medians = answers.medians(observed).assign(measure=label, panel="")
+def _next_steps(found: Observed, command: str) -> list[str]:
+    """At most two commands, each with what it is good for."""
+    session, _, options = command.partition(" -- ")
+    again = f"{session} --{re.sub(r' --(repetitions|order-seed) [0-9]+', '', f' {options}').rstrip()} --repetitions"
+    n, steps = found.medians["n"].max(), []
+    if (found.missing["status"] == "failed").any():
+        steps.append(f"{command}: measures again. The logs beside the records have the whole errors.")
+    if 0 < n < FEWEST_LAUNCHES:
+        steps.append(f"{again} {FEWEST_LAUNCHES}: so many rounds give intervals.")
+    elif found.display.x and answers.UNDECIDED in {*(found.judged if len(found.judged) else found.leaders)["verdict"]}:
+        steps.append(f"{again} {2 * n}: twice as many rounds narrow the intervals by about 30 %.")
+    return [*steps, *found.display.next_steps, f"{session} -- --help: lists what else can be measured."][:2]
+
+
+def _tables(groups: Sequence[Sequence[Table]]) -> list[Block]:
+    """The chapter with the tables: those of a group are all printed, or all folded on the HTML page alone."""
+    room, printed, folded = _MOST_PRINTED, list[Block](), list[Block]()
+    for tables in groups:
+        rows = sum(len(table.rows) for table in tables)
+        if rows <= room and all(len(table.columns) <= _MOST_COLUMNS for table in tables):
+            printed += [part for each in tables for part in (blocks.heading(each.title, level=2), _table(each))]
+            room -= rows
+            continue
+        for table in tables:
+            meanings = {column: (_MEANINGS | table.meanings).get(column, "") for column in table.columns}
+            folded.append(blocks.data(table.title, " ".join(table.notes + _legend(table)), meanings, table.rows))
+    if folded:
+        names = blocks.some([f"\u201c{each['name']}\u201d" for each in folded], 6)
+        printed.append(blocks.text(f"The HTML page has the long and the wide tables, folded: {names}."))
+    return [blocks.heading("Tables"), *printed, *folded] if printed else []
+
+
+def _table(table: Table, tints: Tints = MappingProxyType({}), most: int | None = None) -> Block:
+    """A table, or so many of its first rows, with its notes: cells of several lines or of many words share the page."""
+    rows, wide = table.rows[:most], dict[int, int]()
+    for place in range(len(table.columns)):
+        longest = max((len(row[place]) for row in rows), default=0)
+        if any("\n" in row[place] for row in rows):
+            wide[place] = 3
+        elif longest > _NARROW:
+            wide[place] = 1 + longest // 20
+    meanings = [f"{blocks.capitalized(column)}: {meaning}." for column, meaning in table.meanings.items()]
+    notes = [*table.notes, *([" ".join(meanings)] if meanings else []), *_legend(table)]
+    notes += [f"The first {most} of {len(table.rows)} rows."] if rows != table.rows else []
+    return blocks.table(table.columns, rows, notes, wide, tints=tints)
+
+
+def _legend(table: Table) -> list[str]:
+    """What daggers and dashes in a table stand for."""
+    cells = [cell for row in table.rows for cell in row]
+    notes = blocks.oversubscribed_note(DAGGER in cell for cell in cells)
+    return notes + ([f"{DASH} not known, or not defined for it."] if DASH in cells else [])
+
+
+def _figures(found: Observed, looks: Mapping[str, Style]) -> Iterator[Block]:
+    """Of each measure that is drawn the first subject and world, then the others as panels of as few figures."""
+    shown = found.display
+    conditions = zip(found.observed["subject"], found.observed["world"], strict=True)
+    observed = found.observed.assign(panel=[", ".join(filter(None, each)) for each in conditions])
+    for measure in [*([shown.compared] if shown.x else []), *(each for each in shown.measures if each.over)]:
+        own = whole(observed, measure.name)
+        # A barrier's size is 0, which has no place on a logarithmic axis.
+        own = own if measure.over else own[own["x"] > 0]
+        panels = [*dict.fromkeys(own["panel"])]
+        for first in [0, *range(1, len(panels), _MOST_PANELS)] if panels else []:
+            names = panels[first : first + _MOST_PANELS if first else 1]
+            yield _figure(found, measure, own[own["panel"].isin(names)], looks)
+
+
+def _figure(found: Observed, measure: Measure, observed: pd.DataFrame, looks: Mapping[str, Style]) -> Block:
+    """A figure of one measure, with a panel for each of its subjects and worlds."""
+    counts = observed.groupby(["panel", "series", "x"]).size()
+    plot = (_courses if measure.over else partial(_curves, found))(measure, observed, looks)
+    if measure.over:
+        said = ["a line for each launch."]
+    elif observed["low"].notna().any():
+        said = ["what is predicted. Upright: where 95 of 100 new launches lie."]
+    else:
+        said = [f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
+        said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
+        said += ["Dotted: the fitted lines."] if plot.lines else []
+    what = f"{blocks.capitalized(measure.label)} over {measure.over or found.display.x}"
+    places = blocks.some([*dict.fromkeys(filter(None, observed["panel"]))] or ["everywhere"])
+    alt = f"{what}, {places}: lines of {blocks.some(sorted({*observed['series']}))}. The tables have all numbers."
+    name, stacks = "courses" if measure.over else "curves", observed["panel"].nunique() > 1
+    return blocks.figure(name, partial(curves, plot, looks), f"{what}: {' '.join(said)}", alt, stacks=stacks)
+
+
+def _curves(found: Observed, measure: Measure, observed: pd.DataFrame, looks: Mapping[str, Style]) -> Plot:
+    """What contenders are compared by over x, with the fits of their series."""
+    label, factor, shown = measure.label, measure.factor, found.display
+    panels = {(row.subject, row.world): row.panel for row in observed.itertuples()}
+    launches = observed.assign(measure=label, value=factor * observed["value"])
+    medians = answers.medians(observed).assign(measure=label)
+    medians["panel"] = [panels[row.subject, row.world] for row in medians.itertuples()]
     medians["value"] = factor * medians["median"]
     medians[["low", "high"]] *= factor
     for marks, name in ((launches, f"a launch, {label}"), (medians, label)):
         marks["tip"] = [
-            {display.contender: row["series"] + DAGGER * row["oversubscribed"], display.x: in_words(display, row["x"])}
+            {shown.contender: row["series"] + DAGGER * row["oversubscribed"], shown.x: in_words(shown, row["x"])}
             | {name: number(row["value"])}
             for row in marks.to_dict("records")
         ]
@@ -144,84 +302,39 @@ def _plot(display: Display, observed: pd.DataFrame, fits: Mapping[str, Fit], loo
         row["tip"]["95 % interval"] = "none: too few launches" if math.isnan(row["low"]) else ends
         row["tip"]["launches (n)"] = row["n"]
     lines = []
-    for name, each in fits.items():
-        for piece in each.pieces:
+    for (subject, world, name), fit in found.lines.items():
+        for piece in fit.pieces if (subject, world) in panels else []:
             sizes = np.geomspace(piece.from_bytes, piece.to_bytes, 60)
-            seconds = [piece.seconds(size) for size in sizes]
+            values = [factor * piece.seconds(size) for size in sizes]
             about = {"color": looks[name].color, "width": 0.7, "key": name, "label": "alpha + size / beta, fitted"}
-            lines.append(Line(measure=label, x=sizes, values=[factor * each for each in seconds], **about))
+            lines.append(Line(measure=label, panel=panels[subject, world], x=sizes, values=values, **about))
     sizes = sorted(medians["x"].unique())
     # Of many some are named.
-    every = math.ceil(len(sizes) / _MOST_TICKS)
-    ticks = {size: "" if place % every else in_words(display, size) for place, size in enumerate(sizes)}
-    return Plot(launches=launches, medians=medians, lines=lines, x_label=display.x, ticks=ticks)
+    every = math.ceil(len(sizes) * min(len(panels), _PANELS_BESIDE) / _MOST_TICKS)
+    ticks = {size: "" if place % every else in_words(shown, size) for place, size in enumerate(sizes)}
+    return Plot(
+        launches=launches, medians=medians, lines=lines, x_label=shown.x, ticks=ticks, panels_beside=_PANELS_BESIDE
+    )
 
 
-def _courses(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
-    """A figure for each subject and world of each measure that is drawn over the course of launches."""
-    figures = []
-    for measure in filter(lambda measure: measure.over, found.display.measures):
-        observed = found.observed[found.observed["measure"] == measure.name].sort_values(["launch", "x"])
-        for place, own in observed.groupby(["subject", "world"], sort=False):
-            what = f"{blocks.capitalized(', '.join(filter(None, place)))}: {measure.label} over {measure.over}"
-            alt = f"{what}, a line for each launch of {blocks.some(sorted({*own['series']}))}."
-            lines = []
-            for (series, launch), course in own.groupby(["series", "launch"], sort=False):
-                look = looks[series]
-                about = {"color": look.color, "dashes": look.line, "marker": look.marker, "width": 0.8}
-                about |= {"measure": measure.label, "key": series, "label": series, "tips": [{"launch": launch}]}
-                lines.append(Line(x=course["x"], values=measure.factor * course["value"], **about))
-            draw = partial(curves, Plot(lines=lines, x_label=measure.over), looks)
-            figures.append(blocks.figure("courses", draw, f"{what}, a line for each launch.", alt))
-    return figures
+def _courses(measure: Measure, observed: pd.DataFrame, looks: Mapping[str, Style]) -> Plot:
+    """The course of each launch."""
+    lines = []
+    for (panel, series, launch), course in observed.groupby(["panel", "series", "launch"], sort=False):
+        course, look = course.sort_values("x"), looks[series]
+        about = {"color": look.color, "dashes": look.line, "marker": look.marker, "width": 0.8}
+        about |= {"measure": measure.label, "key": series, "label": series, "tips": [{"launch": launch}]}
+        lines.append(Line(panel=panel, x=course["x"], values=measure.factor * course["value"], **about))
+    return Plot(lines=lines, x_label=measure.over, panels_beside=_PANELS_BESIDE)
 
 
 def in_words(display: Display, x: float) -> str:
     """An x as it stands at a tick: bytes in units of 1024 where it's a whole number of them."""
     if display.x_is_bytes:
         for unit, name in _UNITS:
-            if x % unit == 0:
+            if x and x % unit == 0:
                 return f"{x / unit:.0f}{name}"
     return x_in_words(x)
-
-
-def _leaders(found: Observed, looks: Mapping[str, Style]) -> list[Block]:
-    """The series in front by subject, world and x, in its color, with its median and how sure that is.
-
-    Nothing where it is predicted.
-    """
-    if not found.compared["low"].isna().any():
-        return []
-    shown = found.display
-    leaders = found.leaders.merge(found.medians[[*CONDITION, "series", "median", "oversubscribed"]])
-    places = sorted(leaders["x"].unique())
-    if len(places) > _MOST_PLACES:
-        places = [places[round(each * (len(places) - 1) / (_MOST_PLACES - 1))] for each in range(_MOST_PLACES)]
-    rows: list[list[str]] = []
-    tints: dict[tuple[int, int], str] = {}
-    for (subject, world), own in leaders.groupby(["subject", "world"], sort=False):
-        by_place = {row["x"]: row for row in own.to_dict("records")}
-        cells = [str(subject), str(world)]
-        for place in places:
-            if (row := by_place.get(place)) is None:
-                cells.append(DASH)
-                continue
-            if row["verdict"] in (answers.FASTEST, answers.EQUIVALENT):
-                tints[len(rows), len(cells)] = looks[row["series"]].color
-            name = f"{row['series']}{DAGGER * row['oversubscribed']}{_MARKS.get(row['verdict'], '')}"
-            cells.append(f"{name}\n{blocks.number(shown.compared.factor * row['median'])}")
-        rows.append(cells)
-    columns = ["of", "in", *[f"{in_words(shown, place)}{'B' * shown.x_is_bytes}" for place in places]]
-    counts = [n for n in leaders["n"] if n]
-    note = (
-        f"The {shown.contender} in front, and its median, {shown.compared.label}. On its color: shown to be faster "
-        f"than all others, or equivalent (=) to some within {100 * MARGIN:g} %. ?: can't be told from another. Without "
-        f"a mark on white: not tested, for fewer than {FEWEST_LAUNCHES} rounds or nobody beside it."
-    )
-    notes = [note + (f" n = {blocks.span(counts)} rounds." if counts else "")]
-    notes += blocks.oversubscribed_note(leaders["oversubscribed"])
-    wide = {0: 2, 1: 3} | dict.fromkeys(range(2, len(columns)), 3)
-    return [blocks.table(columns, rows, notes, wide, tints=tints)]
 
 
 def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) -> None:

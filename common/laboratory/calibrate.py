@@ -117,10 +117,11 @@ def show(calibrations: Sequence[Calibration], observed: pd.DataFrame) -> Display
         contender="launch",
         series=[],
         measures=[Measure(name="samples_per_second", label="samples/s")],
-        method=[
+        sentences=[
             f"Each of {result.rounds} rounds had one strategy under three names. Under one of them it had busy work of "
             f"5 % of its step, and took {percent(result.busy_share, 2)} longer (median)."
         ],
+        next_steps=[f"nox -s calibrate -- --repetitions {2 * result.rounds}: twice as many rounds conclude more."],
         tables=[Table(title="Promises", columns=["promise", "holds", "seen"], rows=rows, is_printed=True)],
     )
 

@@ -212,15 +212,8 @@ def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Displa
         x_is_bytes=True,
         series=[Series(name=name, colors=own[0].colors) for name, own in by_library.items()],
         measures=[
-            Measure(name="seconds", label="time, \N{MICRO SIGN}s", factor=1e6),
-            Measure(name="algorithm_bytes_per_second", label="algbw, MB/s", factor=1e-6),
-            Measure(name="bus_bytes_per_second", label="busbw, MB/s", factor=1e-6),
-            Measure(name="arrival_seconds", label="arrival, \N{MICRO SIGN}s", factor=1e6),
-            Measure(name="unsure_seconds", label="clocks within, \N{MICRO SIGN}s", factor=1e6),
-            Measure(name="sent_bytes_per_rank", label="sent, B/rank"),
-            Measure(name="formula_bytes_per_rank", label="by formula, B/rank"),
-            Measure(name="bus_bytes_per_rank", label="by nccl-tests, B/rank"),
-            Measure(name="processor_seconds_per_byte", label="CPU, ns/B", factor=1e9),
+            Measure(name=name, label=label, factor=factor, meaning=meaning)
+            for name, (label, factor, meaning) in _MEASURES.items()
         ],
         growth="lines",
         sentences=_cost_of_timing(by_library, observed),
@@ -229,15 +222,24 @@ def show(records: Sequence[CollectivesRecord], observed: pd.DataFrame) -> Displa
     )
 
 
+_MEASURES = {
+    "seconds": ("time, \N{MICRO SIGN}s", 1e6, "from the last rank's beginning until the last rank has its result"),
+    "algorithm_bytes_per_second": ("algbw, MB/s", 1e-6, "size over time"),
+    "bus_bytes_per_second": ("busbw, MB/s", 1e-6, "algbw times a factor of the collective and the ranks"),
+    "arrival_seconds": ("arrival, \N{MICRO SIGN}s", 1e6, "from the first rank's beginning to the last one's"),
+    "unsure_seconds": ("clocks within, \N{MICRO SIGN}s", 1e6, "by which two hosts' clocks may differ"),
+    "sent_bytes_per_rank": ("sent, B/rank", 1.0, "counted by network interfaces, with headers"),
+    "formula_bytes_per_rank": ("by formula, B/rank", 1.0, "what the algorithm sends"),
+    "bus_bytes_per_rank": ("by nccl-tests, B/rank", 1.0, "what busbw takes to be sent"),
+    "processor_seconds_per_byte": ("CPU, ns/B", 1e9, "of all ranks' processes together"),
+}
+"""By the names of observations: label, factor and meaning."""
+
 _METHOD = [
-    "A call's time runs from when the last rank begins it until the last rank has its result. The ranks meet at a "
-    "barrier before each call; arrival is by how much the last one begins after the first, and is no part of the time. "
-    "Between hosts each clock is set right by its host's measured offset.",
-    "Sizes, algorithm bandwidth (size over time) and bus bandwidth (that times a factor of the collective and the "
-    "ranks) are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes.",
-    "Sent is what the interfaces of the launch's own network counted over calls after the timed ones, with headers, "
-    "over the number of ranks; over several hosts what went from host to host. What ranks hand over in shared memory "
-    "isn't sent. CPU time is that of all ranks' processes together.",
+    "The ranks meet at a barrier before each call. Between hosts each clock is corrected by its host's offset.",
+    "Sizes, algbw and busbw are as nccl-tests defines them (doc/PERFORMANCE.md); 1 MB is 10\u2076 bytes.",
+    "Sent bytes are of calls after the timed ones, in the launch's own network, over several hosts those from host to "
+    "host. What ranks hand over in shared memory isn't sent.",
 ]
 
 

@@ -156,7 +156,13 @@ def make(planned: PlannedLaunch, folder: Path, executor: Executor[Any]) -> Recor
     return record
 
 
-_KEPT = Measure(name="of_undisturbed", label="of undisturbed, %", factor=100, digits=0)
+_KEPT = Measure(
+    name="of_undisturbed",
+    label="of undisturbed, %",
+    factor=100,
+    digits=0,
+    meaning="steps per second of the launch, over those without a fault in the same round",
+)
 
 
 def observe(name: str, launch: AccountedLaunch) -> Iterator[Observation | Missing]:
@@ -203,11 +209,11 @@ def show(launches: Sequence[AccountedLaunch], observed: pd.DataFrame) -> Display
         contender="strategy",
         series=[Series(name=name, colors=colors[name]) for name in dict.fromkeys([*kept["series"], *colors])],
         measures=[
-            Measure(name="noticed_seconds", label="noticed after, s", digits=1),
-            Measure(name="next_step_seconds", label="next step after, s", digits=1),
-            Measure(name="steps_again", label="steps again", digits=0),
+            Measure(name="noticed_seconds", label="noticed after, s", digits=1, meaning="until a first process ended"),
+            Measure(name="next_step_seconds", label="next step after, s", digits=1, meaning="until a step that is new"),
+            Measure(name="steps_again", label="steps again", digits=0, meaning="computed twice"),
             _KEPT,
-            Measure(name="saving_seconds", label="a checkpoint, ms", factor=1e3),
+            Measure(name="saving_seconds", label="a checkpoint, ms", factor=1e3, meaning="added to training by saving"),
             Measure(name="saving_share", label="of the training, %", factor=100, digits=1),
             Measure(name="steps", label="steps of rank 0", over="seconds since the launch began"),
         ],
@@ -261,19 +267,12 @@ def _method(task: Task) -> list[str]:
     """How the numbers came about."""
     return [
         "A fault is a signal from outside to the process of one rank, or happens to a virtual host: its cable is "
-        "pulled. Nothing in a strategy's loop knows of it: before the step that it names, a process waits for it.",
-        "Noticed after: from the signal until the first process that the launch had started ended for it, by whichever "
-        f"said so. An attempt is ended after {task.deadline_seconds:g} s at the latest.",
+        "pulled. No strategy's loop knows of it, and times count from it on.",
         "With restart Lockstep starts a launch again from its checkpoint, which is saved every "
-        f"{task.checkpoint_steps} steps. By itself its own system starts the worker again, or does without.",
-        "Next step after: from the signal until a window of steps was ended that nobody had computed before the "
-        "signal, or that was computed from a checkpoint or a copy in memory. Steps again: those after that, computed "
-        "twice; a figure's line falls back by as many.",
-        "Of undisturbed: steps of the training per second of the whole launch, over those of the launch without a "
-        "fault in the same round. The maths then: updates and losses of what went on, held to the float64 oracle from "
-        "the step on that it went on with, and its rows counted.",
-        "What a checkpoint costs: how much longer undisturbed training stands still between two windows where it saves "
-        "one, which has the test accuracy as well, than elsewhere; and its share of the clocked training.",
+        f"{task.checkpoint_steps} steps; the figure's line falls back by the steps that are computed again. Otherwise "
+        "the strategy's own system starts the worker again, or goes on without.",
+        f"An attempt is ended after {task.deadline_seconds:g} s at the latest.",
+        "The maths then: updates, losses and rows of what went on, held to the float64 oracle from its first step on.",
     ]
 
 

@@ -72,13 +72,13 @@ def observe(launch: str, record: Record) -> Iterator[Observation | Missing]:
 def show(records: Sequence[Record], observed: pd.DataFrame) -> Display:
     """Each number of loaders beside rows from memory."""
     names = sorted({_NAME.format(record.options["loader_workers"]) for record in records})
-    times = {"seconds": "step, ms", "input_seconds": "of it waiting, ms"}
+    waiting = Measure(name="input_seconds", label="of it waiting, ms", factor=1e3, meaning="of rank 0 for its rows")
     return Display(
         title="Rows prepared ahead: from which batch on it pays",
         contender="rows",
         x="rows per worker",
         series=[Series(name=name, base=_NAME.format(0) if name != _NAME.format(0) else "") for name in names],
-        measures=[Measure(name=name, label=label, factor=1e3) for name, label in times.items()],
+        measures=[Measure(name="seconds", label="step, ms", factor=1e3), waiting],
         method=["A loader prepares batches while the worker trains, and hands them over in shared memory."],
     )
 

@@ -29,7 +29,6 @@ from common.records.files import from_json, read_record, write_record
 from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
 from common.records.site import Site
 from common.sessions.experiment import Experiment, in_rounds, run
-from common.statistics.intervals import FEWEST_LAUNCHES
 
 LAUNCHES = "ways"
 """The programs of the catalogue's that it launches where none is named."""
@@ -150,31 +149,19 @@ def show(records: Sequence[MatrixRecord], observed: pd.DataFrame) -> Display:
         contender="way",
         x="rows and columns",
         series=series,
-        measures=[Measure(name="seconds", label="ms", factor=1e3)],
+        measures=[Measure(name="seconds", label="time, ms", factor=1e3)],
         growth="exponents",
         method=[
             "A product is clocked from the last rank's arrival until rank 0 has C. What rank 0 did before the last "
             "rank began counts nowhere, and where it waits for a slower rank counts as the part that it waits in.",
-            "A launch counts by the median over its calls. A way is compared with one process in rounds that have "
-            "both, and the intervals of all ways at one size hold at once.",
+            "A launch counts by the median over its calls.",
         ],
     )
     judged = answers.beside_base(table.whole(observed, "seconds"), display.bases)
     sizes = sorted({*judged["x"]})
     numbers_of_workers = sorted({each.world_size for each in shared.values()}) if sizes else []
-    sentences = [_intensity(workers, sizes) for workers in numbers_of_workers]
-    return structs.replace(display, answer=_answer(judged), sentences=sentences)
-
-
-def _answer(judged: pd.DataFrame) -> str:
-    """From which size on each way pays, in one sentence; empty where nothing was compared."""
-    when = []
-    for name, own in judged.groupby("series", sort=False):
-        size = answers.pays_from(own)
-        few = max(own["n"]) < FEWEST_LAUNCHES
-        told = f"takes {FEWEST_LAUNCHES} rounds to tell" if few else "at no measured size"
-        when.append(f"{name} {told if size is None else f'from size {size:.0f} on'}")
-    return f"Sharing a product pays: {'; '.join(when)}." if when else ""
+    intensities = [_intensity(workers, sizes) for workers in numbers_of_workers]
+    return structs.replace(display, method=[*display.method, *intensities])
 
 
 def moved_bytes(size: int, workers: int) -> float:

@@ -19,6 +19,7 @@ from common.records import manifest
 from common.records.files import read_record, write_record
 from common.records.header import Part, Versioned
 from common.statistics.fit import Estimate, Fit
+from common.statistics.intervals import FEWEST_LAUNCHES
 
 OBSERVED, MISSING, DISPLAY = "observations.csv", "missing.csv", "display"
 """Their files in a session's folder; the last has no suffix, since `*.json` are records."""
@@ -49,6 +50,8 @@ class Measure(Part, frozen=True, kw_only=True):
     """How many are written after the point; None: three or four significant ones."""
     over: str = ""
     """With its unit what it is drawn over, as the course of each launch; empty: tables have it."""
+    meaning: str = ""
+    """What it is, where the label doesn't tell: words that follow the label and a colon."""
 
 
 class Table(Part, frozen=True, kw_only=True):
@@ -58,6 +61,8 @@ class Table(Part, frozen=True, kw_only=True):
     columns: list[str]
     rows: list[list[str]]
     notes: list[str] = []
+    meanings: dict[str, str] = {}
+    """What columns hold, by their names, where these don't tell."""
     is_printed: bool = False
     """Whether the terminal has it as well."""
 
@@ -91,8 +96,11 @@ class Display(Versioned, frozen=True, kw_only=True):
     growth: Literal["lines", "exponents", ""] = ""
     """How it grows with x: latency and bandwidth, or a power; empty: it isn't told."""
     sentences: list[str] = []
+    """How sure the answer is, beyond what the observations tell."""
+    next_steps: list[str] = []
+    """Commands to type next, each with a colon and what it does."""
     method: list[str] = []
-    """How the numbers came about, a sentence or two each."""
+    """How the numbers came about, in at most four items of a sentence or two."""
     tables: list[Table] = []
 
     @property
@@ -123,6 +131,11 @@ class Observed:
     def medians(self) -> pd.DataFrame:
         """Those of `compared`."""
         return answers.medians(self.compared)
+
+    @cached_property
+    def judged(self) -> pd.DataFrame:
+        """Each series that has a base beside it, in each condition."""
+        return answers.beside_base(self.compared, self.display.bases)
 
     @cached_property
     def leaders(self) -> pd.DataFrame:
@@ -215,15 +228,21 @@ def _estimate(factor: float, estimate: Estimate) -> str:
 
 def tables(found: Observed) -> list[Table]:
     """All tables that the terminal has, in their order."""
-    values = [each for _, _, each in value_tables(found)]
     words = [each for each in found.display.tables if each.is_printed]
-    return [*values, *words, *growth_tables(found), *missing_table(found)]
+    return [*value_tables(found), *words, *growth_tables(found), *missing_table(found)]
 
 
 def answer(found: Observed) -> str:
-    """The experiment's own answer, or who is in front most often, and how often that is shown."""
+    """The experiment's own answer, or from which x on series are faster than their bases, or who is in front."""
     if found.display.answer or found.compared.empty:
         return found.display.answer or "No launch measured anything."
+    if len(found.judged):
+        told = []
+        for (name, *_), own in found.judged.groupby(["series", "subject", "world"], sort=False):
+            x, few = answers.pays_from(own), max(own["n"]) < FEWEST_LAUNCHES
+            where = "nowhere" if x is None else f"from {x_in_words(x)} {found.display.x} on"
+            told.append(f"{name} {f'takes {FEWEST_LAUNCHES} rounds to tell' if few else where}")
+        return f"Faster than its base: {'; '.join(told)}."
     tested = found.leaders[found.leaders["verdict"] != answers.NOT_RANKED]
     if tested.empty:
         return "No two share rounds enough to say which is faster."
@@ -239,29 +258,26 @@ def answer(found: Observed) -> str:
     return f"{first} is in front in {fastest[first] + tied[first]} of {cases}: {', '.join(shown)}."
 
 
-def value_tables(found: Observed) -> Iterator[tuple[str, str, Table]]:
+def value_tables(found: Observed) -> Iterator[Table]:
     """By subject and world all series at each x: the median with its interval, the base's, and all other measures."""
     courses = [each.name for each in found.display.measures if each.over]
     observed = found.observed[~found.observed["measure"].isin(courses)]
-    judged, parts = answers.beside_base(found.compared, found.display.bases), answers.shares(observed)
+    parts = answers.shares(observed)
     medians = answers.medians(observed[observed["part"] == ""])
     for (subject, world), here in medians.groupby(["subject", "world"], sort=False):
-        of_here = [each[(each["subject"] == subject) & (each["world"] == world)] for each in (judged, parts)]
-        columns, rows = _values(found.display, here, *of_here)
-        title = ", ".join(filter(None, [str(subject), str(world)]))
-        yield str(subject), str(world), Table(title=title, columns=columns, rows=rows)
+        of_here = [each[(each["subject"] == subject) & (each["world"] == world)] for each in (found.judged, parts)]
+        title = ", ".join(filter(None, [str(subject), str(world)])) or "Every number"
+        yield _values(title, found.display, here, *of_here)
 
 
-def _values(
-    display: Display, medians: pd.DataFrame, judged: pd.DataFrame, parts: pd.DataFrame
-) -> tuple[list[str], list[list[str]]]:
-    """The columns and the rows of a table of values."""
+def _values(title: str, display: Display, medians: pd.DataFrame, judged: pd.DataFrame, parts: pd.DataFrame) -> Table:
+    """A table of values."""
     compared, measures = display.compared, [each for each in display.measures if each.name in {*medians["measure"]}]
     others = [each for each in measures if each != compared] if display.x else measures
     is_counted = bool(medians[medians["measure"] == compared.name]["n"].any()) or not display.x
     columns = [display.contender, *([display.x] if display.x else []), *(["n"] if is_counted else [])]
     columns += [compared.label, "95 %"] if display.x else []
-    columns += ["base", "times as fast", "95 %"] if len(judged) else []
+    columns += ["base", "times as fast", "times, 95 %"] if len(judged) else []
     columns += [each.label for each in others] + (["parts, %"] if len(parts) else [])
     verdicts, rows = judged.set_index(["series", "x"]), []
     for each in display.series:
@@ -281,7 +297,8 @@ def _values(
                 here = parts[(parts["series"] == each.name) & (parts["x"] == x)]
                 line.append(", ".join(f"{part.part} {100 * part.share:.0f}" for part in here.itertuples()))
             rows.append(line)
-    return columns, rows
+    meanings = {each.label: each.meaning for each in measures if each.meaning}
+    return Table(title=title, columns=columns, rows=rows, meanings=meanings)
 
 
 def written(measure: Measure, row: Mapping[str, float], has_interval: bool = True) -> str:

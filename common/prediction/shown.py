@@ -11,14 +11,13 @@ from common.observations.numbers import DAGGER, DASH, bandwidth, interval, link,
 from common.observations.table import Observation
 from common.records.prediction import Predicted, Predictions, Scores
 
-_PARTS = {"computing": "computing", "straggling": "stragglers", "exchange": "exchange", "rest": "rest"}
-"""Parts of a step, as the record has them, and what they are called."""
-
-_METHOD = [
-    "A step's interval is the one that 95 of 100 new launches lie in, if the assumptions hold.",
-    "Computing is that of two workers beside one another, stragglers what the slowest of all adds. Exchange is what "
-    "messages add as the step's graph plays them, rest what the graph doesn't explain of two workers' step.",
-]
+_PARTS = {
+    "computing": ("computing", "that of two workers beside one another"),
+    "straggling": ("stragglers", "what the slowest of all adds"),
+    "exchange": ("exchange", "what messages add as the step's graph plays them"),
+    "rest": ("rest", "what the graph doesn't explain of two workers' step"),
+}
+"""Parts of a step, as the record has them: what they are called, and what they are."""
 
 
 def observe(name: str, predictions: Predictions) -> Iterator[Observation]:
@@ -59,10 +58,18 @@ def show(gathered: Sequence[Predictions], observed: pd.DataFrame) -> Display:
             Measure(name="seconds", label="step, ms", factor=1e3),
             Measure(name="samples_per_second", label="samples/s"),
             Measure(name="efficiency", label="of one, %", factor=100),
-            *(Measure(name=part, label=f"{name}, ms", factor=1e3) for part, name in _PARTS.items()),
+            *(
+                Measure(name=part, label=f"{name}, ms", factor=1e3, meaning=meaning)
+                for part, (name, meaning) in _PARTS.items()
+            ),
         ],
-        method=[*([] if scores else _METHOD), *predictions.assumptions, digest],
-        tables=[*_verification(scores, predictions.predicted)] if scores else [_how_far(predictions.predicted)],
+        sentences=[] if scores else ["Of 100 new launches 95 lie in a step's interval, if the assumptions hold."],
+        next_steps=[] if scores else ["nox -s predict -- --verify: holds predictions to launches over virtual hosts."],
+        method=[digest],
+        tables=[
+            *(_verification(scores, predictions.predicted) if scores else [_how_far(predictions.predicted)]),
+            Table(title="What is assumed", columns=["assumption"], rows=[[each] for each in predictions.assumptions]),
+        ],
     )
 
 

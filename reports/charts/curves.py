@@ -17,7 +17,6 @@ from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 
-_PANELS_BESIDE = 5  # In a row of the full width.
 _LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 16.0, 75.0
 """Millimetres: left of the panels, of a letter of a title, and of a panel from bottom to top."""
 
@@ -76,6 +75,8 @@ class Plot:
     """Millimetres of the whole figure; none: panels are half as high as they are wide."""
     note: str = ""
     """Of what isn't drawn."""
+    panels_beside: int = 5
+    """At most in a row of the full width."""
 
 
 def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WIDTH) -> bytes:
@@ -90,7 +91,7 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
         [*dict.fromkeys([*plot.medians[column], *(getattr(line, column) for line in plot.lines)])]
         for column in ("measure", "panel")
     )
-    beside = int(_PANELS_BESIDE * width / style.WIDTH)
+    beside = max(1, int(plot.panels_beside * width / style.WIDTH))
     if plot.height:
         # So that panels are a little wider than high.
         area = plot.height * (width - _LEFT) / len(names) / len(measures)
@@ -128,6 +129,10 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
             if index >= len(names):
                 axes.remove()
                 continue
+            first = panels[of_measure * columns]
+            if not plot.ticks and axes is not first:
+                axes.sharex(first)
+                axes.sharey(first)
             name = names[index]
             title = axes.set_title("\n".join(titles[index]) if of_measure == 0 else "", fontsize=6.5, pad=3)
             if name in looks:

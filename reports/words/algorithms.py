@@ -17,9 +17,8 @@ def section(measured: Collection[str]) -> list[blocks.Block]:
     if not names:
         return []
     caption = (
-        f"All-reduce by hand among {_RANKS} ranks: a line for each rank, a column for each step, an arrow from the "
-        "sender to the receiver. The thicker it is, the larger is the message's share of the elements, which the title "
-        "gives. Drawn from the algorithm, as if every message took one step; no time is measured here."
+        f"All-reduce by hand among {_RANKS} ranks, drawn from the algorithm: a line for each rank, an arrow for each "
+        "message, as thick as its share of the elements, which the title gives. No time is measured here."
     )
     alternative = (
         f"A panel for each of {blocks.some(names)}: arrows between {_RANKS} lines, the ranks, in columns, the steps."

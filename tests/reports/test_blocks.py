@@ -28,6 +28,7 @@ def test_the_first_column_and_those_with_words_are_set_flush_left():
     assert blocks.table([*"abcd"], rows)["align"] == ["left", "left", "right", "left"]
     assert blocks.table([*"ab"], [["1", "2"]], wide={1: 1})["align"] == ["left", "left"]
     assert blocks.table([*"ab"], [["1", "2"]])["align"] == ["left", "right"]
+    assert blocks.table([*"ab"], [["1", "2 ranks, cpu"]])["align"] == ["left", "left"]
 
 
 def test_the_beginning_of_a_sentence_keeps_its_other_capitals():

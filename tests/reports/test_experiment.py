@@ -26,11 +26,13 @@ from tests.common.records import matrix_records
 from tests.common.records.recoveries import RESTARTED, write_session
 from tests.reports.charts.read_marks import number_in, read
 from tests.reports.drawings import words
-from tests.reports.pieces import headings, items, table_under
+from tests.reports.pieces import answers, headings, items, table_under
 from tests.reports.records import HOST, make_record
 
 SIZES = (8, 1024, 131_072, 1_048_576)
 HERE = "2 ranks, cpu, float32"
+ALL_REDUCE = f"all_reduce, {HERE}"
+COMMAND = "nox -s collectives -- --some-option 3 --repetitions 5 --order-seed 7"
 
 
 def cell(size_bytes: int, seconds: float, **changes: object) -> Cell:
@@ -70,7 +72,7 @@ def launches(library: str, latency: float, n: int = 6, changed: dict | None = No
 def composed(*records: CollectivesRecord) -> tuple[dict, dict]:
     """What the report on these records says, and how its figures are drawn."""
     found = observed_of(collectives.EXPERIMENT, {f"{place:02d}": each for place, each in enumerate(records)})
-    return experiment.compose(found, records, Origin("nox -s collectives -- --some-option"))
+    return experiment.compose(found, records, Origin(COMMAND))
 
 
 def content_of(*records: CollectivesRecord) -> dict:
@@ -86,8 +88,27 @@ def headline(content: dict) -> str:
     return next(block["text"] for block in content["blocks"] if block["kind"] == "headline")
 
 
+def certainty(content: dict) -> list[str]:
+    return answers(content["blocks"])["How sure"]
+
+
+def next_steps(content: dict) -> list[str]:
+    return answers(content["blocks"])["What next"]
+
+
+def uneven(library: str) -> list[CollectivesRecord]:
+    """Six launches of a library, in every other of which all takes three times as long."""
+    return [
+        launch(
+            *(cell(size, 1e-5 * (3 if n % 2 else 1) * (1 + n / 1000)) for size in SIZES), library=library, repetition=n
+        )
+        for n in range(1, 7)
+    ]
+
+
 def rows_under(content: dict, heading: str) -> list[dict[str, str]]:
-    found = table_under(content["blocks"], heading)
+    folded = [block for block in content["blocks"] if block["kind"] == "data" and block["name"] == heading]
+    found = folded[0] if folded else table_under(content["blocks"], heading)
     return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
 
 
@@ -138,9 +159,8 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(conclud
     assert "5 records" in capsys.readouterr().out
     assert "5 launches: 4 ok, 1 unsupported, 0 failed." in printed
     # The terminal has the same rows as the report.
-    content, _ = composed(*records)
-    for row in table_under(content["blocks"], HERE)["rows"]:
-        assert all(cell in printed for cell in row)
+    for row in rows_under(content_of(*records), ALL_REDUCE):
+        assert all(cell in printed for cell in row.values())
 
 
 def test_what_is_kept_is_read_back_as_it_was_found(concluded, tmp_path):
@@ -159,7 +179,7 @@ def test_matrix_products_have_the_same_report_and_their_figure_alone_where_it_is
     printed = concluded(matrix_products.EXPERIMENT, records, tmp_path / "picture.svg")
     drawn = {*words((tmp_path / "picture.svg").read_text())}
     assert {"naive", "alone", "rows over mpi, 2 workers", "16", "32", "64", "128"} <= drawn
-    assert "Sharing a product pays: rows over mpi, 2 workers from size 128 on." in printed
+    assert "Faster than its base: rows over mpi, 2 workers from 128 rows and columns on." in printed
     concluded(matrix_products.EXPERIMENT, records)
     page = (tmp_path / "out" / "report.html").read_text()
     assert "How time grows" in page
@@ -212,35 +232,104 @@ def test_the_first_page_says_which_library_is_in_front_at_every_size_and_how_sur
     ]
     assert headline(content) == "amber is in front in 4 of 4 cases: the fastest in 3, equivalent to the fastest in 1."
     [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
+    assert table["columns"] == ["of", "in", "8 B", "1 KiB", "128 KiB", "1 MiB"]
     assert [[bool(color) for color in row] for row in table["tints"]] == [[False, False, True, True, True, True]]
 
 
 def test_a_library_that_cannot_be_told_from_another_leads_without_a_color():
-    uneven = [
-        launch(*(cell(size, 1e-5 * (3 if n % 2 else 1) * (1 + n / 1000)) for size in SIZES), repetition=n)
-        for n in range(1, 7)
-    ]
-    other = [structs.replace(each, library="teal", repetition=7 - each.repetition) for each in uneven]
-    content = content_of(*uneven, *other)
+    other = [structs.replace(each, repetition=7 - each.repetition) for each in uneven("teal")]
+    content = content_of(*uneven("amber"), *other)
     [row] = leading(content)
     assert {name.partition("\n")[0][-1] for name in row[2:]} == {"?"}
     assert headline(content) == "None is shown to be the fastest in any of 4 cases."
     assert next(block["tints"] for block in content["blocks"] if block["kind"] == "table") == []
+    assert "8 of 8 intervals are wider than 10 % of their median" in " ".join(certainty(content))
+    # With the options of the session, but for its own repetitions and order.
+    assert next_steps(content)[0].startswith("nox -s collectives -- --some-option 3 --repetitions 12: twice as many")
 
 
 def test_fewer_than_six_launches_tell_nothing_and_have_no_intervals():
     content = content_of(*launches("amber", 1e-5, 5), *launches("teal", 2e-5, 5))
     assert leading(content)[0][2] == "amber\n10.2"
     assert headline(content) == "No two share rounds enough to say which is faster."
-    assert {row["95 %"] for row in rows_under(content, HERE)} == {DASH}
+    assert "No test: that takes 6 rounds." in certainty(content)
+    assert next_steps(content)[0].startswith("nox -s collectives -- --some-option 3 --repetitions 6: ")
+    assert {row["95 %"] for row in rows_under(content, ALL_REDUCE)} == {DASH}
     assert "(" not in rows_under(content, "Latency and bandwidth")[0]["alpha, µs"]
+
+
+def test_the_first_page_ends_with_how_sure_the_answer_is_and_what_to_do_next():
+    content = content_of(*launches("amber", 1.2e-5), *launches("teal", 2e-5))
+    kinds = [block["kind"] for block in content["blocks"]]
+    assert kinds[:5] == ["headline", "text", "table", "figure", "answers"]
+    launched, tested, _, complete = certainty(content)
+    assert launched.startswith("Launches of fresh processes: n = 6 each. Rounds in shuffled order: 6.")
+    assert "paired t tests" in tested
+    assert complete.startswith("Nothing is missing")
+    assert next_steps(content) == ["nox -s collectives -- --help: lists what else can be measured."]
+
+
+def test_what_is_missing_is_counted_by_its_reason_and_what_failed_can_be_repeated():
+    gone = [
+        launch(library=name, repetition=n, status=status, reason=reason)
+        for name, n, status, reason in (
+            ("teal", 1, "failed", "It ended."),
+            ("teal", 2, "failed", "It ended."),
+            ("cobalt", 1, "unsupported", "It has no GPU."),
+            ("ochre", 1, "unsupported", "It isn't installed."),
+        )
+    ]
+    content = content_of(*launches("amber", 1.2e-5), *gone)
+    assert certainty(content)[-3:] == [
+        "Failed: 2 launches of teal. It ended.",
+        "Unsupported: 1 launch of cobalt. It has no GPU.",
+        "1 more reason is in \u201cWhat isn't there\u201d.",
+    ]
+    assert next_steps(content)[0].startswith(f"{COMMAND}: measures again.")
+
+
+def test_series_with_a_base_stand_on_the_first_page_with_how_many_times_as_fast_they_are():
+    times = {"alone": {64: 0.001, 128: 0.008}, "rows_mpi": {64: 0.002, 128: 0.004}}
+    records = matrix_records.session(6, times)
+    records["rows_mpi-06"] = structs.replace(records["rows_mpi-06"], oversubscribed=True)
+    content, _ = experiment.compose(observed_of(matrix_products.EXPERIMENT, records), [], Origin(""))
+    [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
+    [[name, slower, faster]] = table["rows"]
+    assert (name, slower[:4], faster[:4]) == ("rows over mpi, 2 workers†", "0.50", "2.00")
+    assert [bool(color) for color in table["tints"][0]] == [False, False, True]
+
+
+def test_the_first_pages_table_has_its_first_rows_and_the_chapter_of_tables_all():
+    kinds = [*("all_reduce", "all_gather", "broadcast", "gather", "scatter")]
+    cells = [cell(8, 1e-5, collective=kind) for kind in kinds]
+    content = content_of(launch(*cells), launch(*cells, device="a GPU"))
+    assert [row[0] for row in leading(content)] == [*kinds, *kinds[:1]]
+    whole = rows_under(content, "The library in front and its median time, \N{MICRO SIGN}s, by size, B")
+    assert [row["of"] for row in whole] == kinds * 2
 
 
 # The tables
 
 
+def test_long_and_wide_tables_are_folded_on_the_page_with_what_their_columns_mean(usual):
+    content = usual[0]
+    [folded] = [block for block in content["blocks"] if block["kind"] == "data"]
+    assert (folded["name"], len(folded["rows"])) == (ALL_REDUCE, len(SIZES))
+    meanings = dict(zip(folded["columns"], folded["meanings"], strict=True))
+    assert meanings["busbw, MB/s"] == "algbw times a factor of the collective and the ranks"
+    assert meanings["n"] == "launches"
+    assert "Latency and bandwidth" in headings(content["blocks"], 2)
+    times = {
+        "alone": {8 * size: 0.001 for size in range(1, 40)},
+        "rows_mpi": {8 * size: 0.001 for size in range(1, 40)},
+    }
+    found = observed_of(matrix_products.EXPERIMENT, matrix_records.session(1, times))
+    [folded] = [block for block in experiment.compose(found, [], Origin(""))[0]["blocks"] if block["kind"] == "data"]
+    assert (folded["name"], len(folded["rows"])) == ("Every number", 78)
+
+
 def test_the_tables_have_each_size_with_its_interval_bandwidths_and_bytes(usual):
-    rows = rows_under(usual[0], HERE)
+    rows = rows_under(usual[0], ALL_REDUCE)
     assert [row["size, B"] for row in rows] == ["8", "1,024", "131,072", "1,048,576"]
     assert [rows[0][name] for name in ("n", "time, µs", "95 %")] == ["6", "10.3", "10.0 to 10.5"]
     # 1,048,576 bytes in 1,058.576 us and up to 5 % more; of two ranks the bus carries as much.
@@ -268,8 +357,8 @@ def test_a_second_piece_says_from_which_size_on_it_holds():
 
 def test_what_is_not_known_is_no_zero_or_no_column():
     known, unknown = (launch(cell(8, 1e-5, sent_bytes=sent), library=name) for sent, name in ((16.0, "a"), (None, "b")))
-    assert [row["sent, B/rank"] for row in rows_under(content_of(known, unknown), HERE)] == ["8.00", DASH]
-    assert "sent, B/rank" not in rows_under(content_of(unknown), HERE)[0]
+    assert [row["sent, B/rank"] for row in rows_under(content_of(known, unknown), ALL_REDUCE)] == ["8.00", DASH]
+    assert "sent, B/rank" not in rows_under(content_of(unknown), ALL_REDUCE)[0]
 
 
 def test_oversubscribed_libraries_have_a_dagger_and_are_not_compared():
@@ -277,22 +366,22 @@ def test_oversubscribed_libraries_have_a_dagger_and_are_not_compared():
     assert leading(content_of(*oversubscribed))[0][2] == "teal†\n20.5"
     content = content_of(*launches("amber", 1e-5), *oversubscribed)
     assert leading(content)[0][2] == "amber\n10.3"
-    assert {row["library"] for row in rows_under(content, HERE)} == {"amber", "teal†"}
+    assert {row["library"] for row in rows_under(content, ALL_REDUCE)} == {"amber", "teal†"}
     assert "† more threads than cores" in words(drawn(*oversubscribed))
 
 
 def test_a_barrier_has_a_table_and_no_figure():
     content, drawings = composed(launch(cell(0, 1e-5, collective="barrier")))
     assert not drawings
-    assert "algbw, MB/s" not in rows_under(content, HERE)[0]
+    assert "algbw, MB/s" not in rows_under(content, f"barrier, {HERE}")[0]
     assert leading(content) == [["barrier", HERE, "amber\n10.0"]]
 
 
 def test_what_is_not_there_has_its_reason_and_where_nothing_is_that_is_the_answer():
     gone = [Cell(collective="gather", size_bytes=size, status="unsupported", reason="It has none.") for size in (8, 16)]
     content = content_of(launch(*gone), launch(library="teal", status="failed", reason="It ended."))
-    found = [list(row.values()) for row in rows_under(content, "What isn't there")]
-    assert sorted(found) == [
+    assert next(block["text"] for block in content["blocks"] if block["kind"] == "text") == "What isn't there:"
+    assert sorted(leading(content)) == [
         ["amber", "gather", HERE, "8 to 16", "unsupported", "1", "It has none."],
         ["teal", "all", HERE, DASH, "failed", "1", "It ended."],
     ]
@@ -301,12 +390,14 @@ def test_what_is_not_there_has_its_reason_and_where_nothing_is_that_is_the_answe
 
 def test_the_line_that_repeats_it_and_what_timing_costs_are_there():
     content = content_of(*launches("amber", 9.992e-6, 1, timing_seconds=2e-7))
-    assert "nox -s collectives -- --some-option" in json.dumps(content)
-    assert "Every result was compared with NumPy's in 1 of 1 launches." in items(content["blocks"])[1]
+    assert ["to repeat it", COMMAND] in content["blocks"][-1]["rows"]
+    method = items(content["blocks"])
+    assert "Every result was compared with NumPy's in 1 of 1 launches." in method[0]
+    assert len(method) <= 4
     assert "machines, pooled" not in json.dumps(content)
     pooled = [launch(cell(8, 1e-5), host=HOST | {"name": name}) for name in ("here", "there")]
     assert ["machines, pooled", "here, there"] in content_of(*pooled)["blocks"][-1]["rows"]
-    assert any(each.endswith("shortest call: amber 200 ns, 2.00 %.") for each in items(content["blocks"]))
+    assert any(each.endswith("shortest call: amber 200 ns, 2.00 %.") for each in certainty(content))
 
 
 # The figures
@@ -321,6 +412,16 @@ def test_every_launch_and_median_is_a_mark_where_its_tip_says(usual):
         assert all(math.isclose(each, number_in(mark.tip["size, B"]), rel_tol=0.07) for each in xs), mark
         assert 0.99 * min(values) <= value <= 1.01 * max(values), mark
     assert {"amber", "8", "1 Ki", "128 Ki", "1 Mi", "95 % interval of the median"} <= {*words(usual[2])}
+
+
+def test_beside_the_first_subject_the_others_are_panels_of_one_figure():
+    kinds = ("all_reduce", "all_gather", "broadcast")
+    cells = [cell(size, 1e-5 + 1e-9 * size, collective=kind) for kind in kinds for size in SIZES]
+    content, drawings = composed(launch(*cells), launch(*cells, repetition=2))
+    first, others, *_ = [block for block in content["blocks"] if block["kind"] == "figure"]
+    panels = [{mark.panel.partition(",")[0] for mark in read(drawings[each["file"]]())} for each in (first, others)]
+    assert panels == [{"all_reduce"}, {"all_gather", "broadcast"}]
+    assert headings(content["blocks"], 1) == ["Curves", "Tables", "How this was measured"]
 
 
 def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(usual):

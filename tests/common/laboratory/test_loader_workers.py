@@ -36,7 +36,8 @@ def test_loaders_are_held_to_rows_from_memory_in_the_same_rounds():
         for planned in launches(SCOPE, number)
     }
     found = observed_of(EXPERIMENT, records)
-    [(_, _, table)] = display.value_tables(found)
+    assert display.answer(found) == "Faster than its base: 2 loader workers from 16 rows per worker on."
+    [table] = display.value_tables(found)
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [(row["rows"], row["rows per worker"], row["n"], row["times as fast"]) for row in rows] == [
         ("0 loader workers", "16", "6", "\N{EN DASH}"),

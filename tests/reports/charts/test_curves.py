@@ -111,3 +111,19 @@ def test_without_ticks_both_axes_are_linear_and_a_course_is_a_line_with_its_tip(
 def test_it_is_svg_without_pixels_and_the_same_for_the_same_rows():
     assert "<image" not in drawn(TOGETHER)
     assert drawn(TOGETHER) == drawn(plot(dict.fromkeys(PANELS, SERIES)))
+
+
+def test_panels_without_ticks_share_their_axes_since_the_first_of_a_row_alone_has_numbers():
+    courses = [
+        Line(measure="step", panel=panel, x=[0, 5], values=[0, most])
+        for panel, most in zip(PANELS, (10, 900), strict=True)
+    ]
+    assert {"200", "800"} <= {*words(curves(Plot(lines=courses, x_label="s"), {}).decode())}
+
+
+@pytest.mark.parametrize(("most", "is_between"), [(50.0, True), (50_000.0, False)])
+def test_an_axis_over_many_powers_of_ten_names_these_alone(most, is_between):
+    bound = Line(measure="time, ms", panel=PANELS[0], x=[*TICKS], values=[1.0, most])
+    said = {*words(drawn(replace(TOGETHER, lines=[bound])))}
+    assert "100" in said
+    assert ("50" in said) == is_between
