@@ -30,11 +30,6 @@ def heading(text: str, level: int = 1) -> Block:
     return {"kind": "heading", "level": level, "text": text}
 
 
-def contents() -> Block:
-    """The list of the chapters and sections, where the document is long enough for one."""
-    return {"kind": "contents"}
-
-
 def text(sentences: str) -> Block:
     """A paragraph."""
     return {"kind": "text", "text": sentences}

@@ -103,8 +103,7 @@ def _written(block: Block, position: int, title: str, images: Mapping[str, bytes
             return _table(block, title)
         case "data":
             return _data(block)
-        case "contents" | "new_page":
-            # The page's own contents are always there, and it has one page alone.
+        case "new_page":
             return ""
     raise ValueError(f"{block['kind']} is no kind of block.")
 

@@ -3,11 +3,14 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Callable
 
+import pandas as pd
 import pytest
 
 from common.declarations.strategy import CONVENIENCE_OF
-from reports import document
+from common.observations.numbers import MINUS
+from reports import blocks, document
 from reports.blocks import Block, Drawings
 from reports.document import Section
 from reports.render import pdf
@@ -15,9 +18,11 @@ from reports.render.shell import draw_all
 from reports.tables.material import Material
 from reports.tables.results import Results, read_results
 from reports.words import certificate, machine, scaling
+from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
 from tests.reports.pieces import headings, pages_of
 from tests.reports.records import certified, make_record, mistaken, named, unfinished, write_all
+from tests.reports.whole_report import results_in
 
 
 def said(content: dict | list[Block]) -> str:
@@ -212,3 +217,49 @@ def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_pa
     assert rows["seeds"] == "of the task 3; launched one by one, without a plan; schema of the records 4"
     files = b"".join(path.read_bytes() for path in sorted(folder.glob("*.json")))
     assert rows["records, SHA-256"].partition(";")[0] == hashlib.sha256(files).hexdigest()[:20]
+
+
+def rows_behind(tip: dict[str, str], tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The rows of the CSV files that have the number of a mark, as it stands under the mouse."""
+
+    def of(table: str, number: str, column: str, written: Callable[[float], str], factor: float = 1.0) -> pd.DataFrame:
+        rows = tables[table]
+        return rows[[written(factor * value) == tip[number] for value in rows[column]]]
+
+    commas, milliseconds = "{:,.0f}".format, lambda seconds: f"{blocks.milliseconds(seconds)} ms"
+    workers = int(tip.get("workers", "0").rstrip(blocks.DAGGER))
+    if "launch (n = 1)" in tip:
+        found = of("launches", "samples/s", "samples_per_second", commas)
+        return found[found["launch"] == tip["launch (n = 1)"]]
+    if "samples/s, median" in tip:
+        found = of("cells", "samples/s, median", "samples_per_second", commas)
+    elif "base" in tip:
+        [(name, _)] = [each for each in tip.items() if "times its samples/s" in each[0]]
+        found = of("cells", name, "base_samples_per_second", commas, float(name.split()[0]))
+        return found[found["base"] == tip["base"]]
+    elif "part" in tip:
+        column = "ideal_seconds" if tip["part"] == "ideal" else "seconds"
+        found = of("parts", "per step", column, lambda seconds: milliseconds(seconds).replace("-", MINUS))
+        found = found[(found["part"] == tip["part"]) | (tip["part"] == "ideal")]
+    elif "measured step" in tip:
+        found = of("parts", "measured step", "measured_seconds", milliseconds)
+    elif "largest deviation of a loss" in tip:
+        found = of("deviations", "largest deviation of a loss", "loss", blocks.tiny)
+    else:
+        sums = tables["ceilings"].fillna({"exchange_seconds": 0.0})
+        name = "the framework's own products and transport"
+        own = sums["products_seconds"] + sums["exchange_seconds"]
+        found = sums[[milliseconds(seconds) == tip[name] for seconds in own]]
+    return found[(found["strategy"] == tip["strategy"]) & (found["workers"] == workers)]
+
+
+def test_every_number_of_a_mark_is_that_of_a_row_of_a_csv_file(tmp_path):
+    material = Material(results_in(tmp_path))
+    material.write(tmp_path / "tables")
+    tables = {path.stem: pd.read_csv(path) for path in (tmp_path / "tables").glob("*.csv")}
+    content, drawings = document.compose(material)
+    files = [block["file"] for block in content["blocks"] if block["kind"] == "figure" and not block.get("appendix")]
+    assert files[:4] == ["headline.svg", "scaling.svg", "steps.svg", "losses.svg"]
+    marks = [mark for file in files[:4] for mark in read(drawings[file]()) if mark.tip]
+    assert len(marks) > 100
+    assert [mark.tip for mark in marks if rows_behind(mark.tip, tables).empty] == []

@@ -143,7 +143,6 @@ def test_every_kind_of_block_has_its_html():
         blocks.heading("Chapter"),
         blocks.heading("Section", level=2),
         blocks.heading("Part", level=3),
-        blocks.contents(),
         blocks.text("A paragraph."),
         blocks.items(["one", "two"]),
         blocks.answers([("Which to take", ["This one."])]),
