@@ -33,6 +33,9 @@ _FOR_GPUS = ("Downloading nvidia-", "Downloading triton ")
 
 _VERSION = "import platform; print(platform.python_version())"
 
+_INSTALLING_NOTHING = {"-h", "--help", "-V", "--version", "--dry-run"}
+"""Options with which uv ends well and has installed nothing."""
+
 
 def find_python() -> tuple[str, str]:
     """The Python for all environments, and its version: this one where it will do, else the newest on PATH.
@@ -60,8 +63,13 @@ def make(wanted: Sequence[Environment], options: Sequence[str] = (), advice: str
     With `options` the environments are made anew with these options of uv's. The `advice` is printed where libraries
     for NVIDIA GPUs are downloaded and the machine has no such GPU.
     Raises UserError when no environment at all can be begun: without a Python or uv, or in a folder that can't be
-    written.
+    written, or for an option with which uv installs nothing.
     """
+    if installing_nothing := sorted(_INSTALLING_NOTHING & {*options}):
+        raise UserError(
+            f"{installing_nothing[0]} installs nothing: leave it out. `uv help pip install` has the options that an "
+            "environment is made with."
+        )
     python, version = find_python()
     if not options and all(each.is_made(version) for each in wanted):
         return {}

@@ -196,6 +196,13 @@ def test_with_options_of_uv_an_environment_is_made_from_scratch_beside_what_pip_
     assert "unexpected argument '--no-such-option' found; the log is" in failed["one"]
 
 
+def test_an_option_with_which_nothing_is_installed_leaves_an_environment_as_it_is(index):
+    environment = Environment("one", ("second==1.0",))
+    with pytest.raises(UserError, match="--help installs nothing: leave it out"):
+        installation.make([environment], options=["--help"])
+    assert not environment.made.exists()
+
+
 def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
