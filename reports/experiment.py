@@ -33,6 +33,7 @@ from reports.charts.style import Style
 from reports.render import shell
 from reports.tables.results import Origin, origin_of
 from reports.words import algorithms, machine
+from reports.words.glossary import TERMS
 
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, MatrixRecord, Record)}
 """By the names of their kinds the records of experiments."""
@@ -356,7 +357,7 @@ def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) 
         return
     shell.ensure_ready(out)
     started_at = [record.started_at for record in records.values()] or [found.display.made_at]
-    shell.write(out, started_at, content, drawings)
+    shell.write(out, started_at, content | {"terms": TERMS}, drawings)
     print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
 
 

@@ -39,7 +39,7 @@ _DEFINITIONS = (
     "are the wait for input. Computing is what is left of T_comp: shared caches, memory and clock rate, and the "
     "machinery of distribution. Each is a median of differences within rounds, the rest what medians leave."
 )
-_MOST_BARS, _MOST_SENTENCES = 36, 12
+_MOST_BARS, _FEW_SENTENCES, _MOST_SENTENCES = 36, 6, 12
 _PAGE_HEIGHT, _SENTENCE_HEIGHT = 150.0, 7.5
 """Millimetres of a page that its bars and sentences share, and of a sentence."""
 
@@ -75,7 +75,7 @@ def section(material: Material) -> list[Block]:
     bars_height = _PAGE_HEIGHT - _SENTENCE_HEIGHT * len(shown)
     return [
         _figure(own, material.ceilings, material.names, bars_height),
-        blocks.items(shown) | {"small": True},
+        blocks.items(shown) | {"small": len(shown) > _FEW_SENTENCES},
         *([blocks.items(rest) | {"appendix": True}] if rest else []),
         blocks.text(_DEFINITIONS) | {"small": True},
     ]
