@@ -10,6 +10,7 @@ import math
 import random
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -107,7 +108,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
       with exchange and without; it stops where the time is up;
     - rounds 2 to 6 of the baselines and of as many strategies, in declared order, as fit with their certificates, the
       asynchronous ones last; one whose launch failed isn't tried again;
-    - in these rounds exchange is off as well for as many of these strategies as there is time for then;
+    - in these rounds exchange is off as well for as many of these strategies as there is time for, in turn;
     - their certificates; then smaller worlds, oversubscribed ones, and more rounds, each where it fits.
 
     After the first round the probes of the frameworks' ceilings are made, unless a strategy would be left out for them.
@@ -132,7 +133,8 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         self._strategies = sorted(
             strategies, key=lambda each: (each.base is not None, not each.is_synchronous(each.options()))
         )
-        self._without_t_comp = set[str]()
+        self._t_comp_rounds = Counter[str]()
+        self._with_t_comp = set[str]()
         self._probes, self._prepare, self._round_number = probes, prepare, 0
         self.durations = Durations()
         self.left_out: dict[str, float] = {}
@@ -220,7 +222,8 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
     def _affordable(self, candidates: Sequence[Strategy], repetition: int, limit_seconds: float) -> list[Strategy]:
         """Of `candidates` those that fit from this round on; the others of the scope are noted as left out.
 
-        Where the time is short, launches without exchange give way first.
+        Where the time is short, launches without exchange give way first: in each round they are made of those that
+        have had the fewest.
         """
         rounds = FEWEST_LAUNCHES + 1 - repetition
         seconds = needed = self.durations.spent() + self.durations.report()
@@ -235,13 +238,16 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
                 kept.append(strategy)
             else:
                 self.left_out[strategy.name] = math.ceil(needed / 6) / 10
-        for strategy in kept:
+        # A smaller world of each, with its certificate, comes after the rounds.
+        room = (limit_seconds - seconds - 2 * len(kept) * self.durations.typical()) / rounds
+        self._with_t_comp.clear()
+        for strategy in sorted(kept, key=lambda each: self._t_comp_rounds[each.name]):
             without_exchange = [each for each in self._main(strategy, repetition) if not has_exchange(each.options)]
-            cost = rounds * self.durations.expected(without_exchange)
-            if seconds + cost <= limit_seconds:
-                seconds += cost
-            else:
-                self._without_t_comp.add(strategy.name)
+            cost = self.durations.expected(without_exchange)
+            if cost <= room:
+                room -= cost
+                self._with_t_comp.add(strategy.name)
+                self._t_comp_rounds[strategy.name] += len(without_exchange)
         return kept
 
     def _ranking_seconds(self, strategy: Strategy, repetition: int) -> float:
@@ -252,8 +258,13 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         return rounds * self.durations.expected(launches) + self.durations.expected(certified)
 
     def _round(self, kept: Iterable[Strategy], repetition: int, title: str) -> Stage[PlannedLaunch]:
-        launches = self._shuffled(launch for strategy in kept for launch in self._main(strategy, repetition))
-        return Stage("round", title, launches)
+        launches = [
+            launch
+            for strategy in kept
+            for launch in self._main(strategy, repetition)
+            if has_exchange(launch.options) or strategy.name in self._with_t_comp
+        ]
+        return Stage("round", title, self._shuffled(launches))
 
     def _certified(self, names: Sequence[str]) -> Iterator[Stage[PlannedLaunch]]:
         """The certificates of the worlds that the rounds have, each where it fits."""
@@ -282,8 +293,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
                     yield Stage(title, title, launches)
 
     def _main(self, strategy: Strategy, repetition: int) -> list[PlannedLaunch]:
-        with_t_comp = strategy.name not in self._without_t_comp
-        return speed_launches(self._scope, strategy, self._main_worlds[strategy.name], repetition, with_t_comp)
+        return speed_launches(self._scope, strategy, self._main_worlds[strategy.name], repetition)
 
     def _shuffled(self, launches: Iterable[PlannedLaunch]) -> list[PlannedLaunch]:
         in_order = [*launches]

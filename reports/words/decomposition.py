@@ -7,7 +7,6 @@ from functools import partial
 
 import pandas as pd
 
-from common.observations import numbers
 from common.observations.numbers import MINUS
 from reports import blocks
 from reports.blocks import Block, listed
@@ -27,6 +26,7 @@ from reports.tables.decomposition import (
 from reports.tables.exchanges import CONTENTION, OVERLAP
 from reports.tables.material import Material
 from reports.tables.paying import SURELY_DOES_NOT, SURELY_PAYS
+from reports.words.standings import share_in_words
 
 _NOTHING = (
     "No strategy was measured beside the undistributed base that it names, so nothing tells how long a step should "
@@ -105,7 +105,7 @@ def _limits(material: Material, rows: pd.DataFrame) -> list[str]:
             f" A replay of its messages tells {_REPLAYED[row['replayed']]}." if row["replayed"] in _REPLAYED else ""
         )
         said.append(
-            f"{who}: {row['part']} takes {numbers.percent(row['share'])} of the step ({seconds}); "
+            f"{who}: {row['part']} takes {share_in_words(row['share'])} of the step ({seconds}, n = {row['n']:.0f}); "
             f"{_REMEDIES[row['part']]}.{pays}{replayed}"
         )
     if without:

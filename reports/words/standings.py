@@ -59,7 +59,12 @@ def limit_in_words(part: str, share: float, is_limit: bool) -> str:
     """What takes most of a step beyond the ideal one, in two words, with its share of the step."""
     if math.isnan(share):
         return DASH
-    return f"{_LIMITS.get(part, part)} {numbers.percent(share)}" if is_limit else "nothing"
+    return f"{_LIMITS.get(part, part)} {share_in_words(share)}" if is_limit else "nothing"
+
+
+def share_in_words(share: float) -> str:
+    """A part's share of the measured step: a part that few rounds have may be longer than the median step."""
+    return numbers.percent(share) if share <= 1 else "over 100 %"
 
 
 def headline(rows: pd.DataFrame) -> str:

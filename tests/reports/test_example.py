@@ -7,8 +7,8 @@ import pytest
 from common.paths import ROOT
 
 EXAMPLE = ROOT / "reports" / "example"
-NAMES = ("comparison", "collectives", "faults", "prediction")
-MOST_BYTES = 4 * 10**6
+NAMES = ("comparison", "collectives")
+MOST_BYTES = 3 * 10**6
 
 
 @pytest.mark.parametrize("name", NAMES)

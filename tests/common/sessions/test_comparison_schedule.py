@@ -110,13 +110,14 @@ def test_at_a_third_of_the_pace_the_bases_and_the_first_strategy_get_their_round
     assert {launch.strategy.name for launch in found.launches("certificates")} >= wanted
 
 
-def test_where_the_time_is_short_launches_without_exchange_give_way_before_any_strategy():
+def test_where_the_time_is_short_launches_without_exchange_give_way_before_any_strategy_and_in_turn():
     found = Comparison(Scope(), lambda launch: 1.3 * recorded(launch))
     rounds, distributed = found.rounds_of(), [each.name for each in with_a_core_each() if each.base]
     assert not found.left_out
     assert {rounds[name, True] for name in distributed} == {FEWEST_LAUNCHES}
-    assert rounds[distributed[0], False] == FEWEST_LAUNCHES
-    assert rounds[distributed[-1], False] == 1
+    alone = [rounds[name, False] for name in distributed]
+    assert 1 < min(alone) <= max(alone) < FEWEST_LAUNCHES
+    assert max(alone) - min(alone) <= 1
 
 
 def test_what_is_asynchronous_and_so_cannot_be_ranked_is_left_out_first(monkeypatch):

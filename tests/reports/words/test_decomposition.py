@@ -34,6 +34,13 @@ def test_the_largest_part_of_each_strategy_is_named_with_its_share_and_what_woul
     assert "fewer workers on this machine" in library
 
 
+def test_a_part_that_is_longer_than_the_median_step_is_over_a_hundred_per_cent():
+    disturbed = [*rounds(2.0, 9.0, 2.2, n=1), *rounds(2.0, 4.0, n=5)]
+    [said] = items(section(*disturbed)[0])
+    assert said.startswith("amber_ring with 2 workers: exchange takes over 100 % of the step (6.80 of 4.")
+    assert ", n = 1); " in said
+
+
 def test_a_strategy_without_a_part_that_counts_has_no_sentence_of_its_own():
     assert items(section(*rounds(2.0, 2.0, 2.0))[0]) == [
         "No part beyond the ideal counts in the steps of amber_ring with 2 workers."
