@@ -41,8 +41,9 @@ _KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, 
 _MOST_ROWS, _MOST_PLACES = 6, 5
 """Rows of the first page's table, and places of x, which are its columns."""
 
-_MOST_PRINTED, _MOST_COLUMNS = 60, 10
-"""Rows of the PDF's tables, about a page, and columns of one; longer and wider ones are on the HTML page alone."""
+_MOST_PRINTED, _MOST_COLUMNS, _MOST_LETTERS = 60, 10, 90
+"""Rows of the PDF's tables, about a page, columns of one, and letters of its narrow columns together: others are on the
+HTML page alone."""
 
 _MOST_PANELS, _PANELS_BESIDE = 15, 3
 """Of a figure, and in a row of it."""
@@ -214,7 +215,7 @@ def _tables(groups: Sequence[Sequence[Table]]) -> list[Block]:
     room, printed, folded = _MOST_PRINTED, list[Block](), list[Block]()
     for tables in groups:
         rows = sum(len(table.rows) for table in tables)
-        if rows <= room and all(len(table.columns) <= _MOST_COLUMNS for table in tables):
+        if rows <= room and all(map(_fits, tables)):
             printed += [part for each in tables for part in (blocks.heading(each.title, level=2), _table(each))]
             room -= rows
             continue
@@ -225,6 +226,12 @@ def _tables(groups: Sequence[Sequence[Table]]) -> list[Block]:
         names = blocks.some([f"\u201c{each['name']}\u201d" for each in folded], 6)
         printed.append(blocks.text(f"The HTML page has the long and the wide tables, folded: {names}."))
     return [blocks.heading("Tables"), *printed, *folded] if printed else []
+
+
+def _fits(table: Table) -> bool:
+    """Whether the PDF has room for a table: columns of many words need what the narrow ones leave."""
+    longest = [max(map(len, [name, *cells])) for name, *cells in zip(table.columns, *table.rows, strict=True)]
+    return len(longest) <= _MOST_COLUMNS and sum(2 + each for each in longest if each <= _NARROW) <= _MOST_LETTERS
 
 
 def _table(table: Table, tints: Tints = MappingProxyType({}), most: int | None = None) -> Block:

@@ -17,7 +17,7 @@ from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 
-_LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 16.0, 75.0
+_LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 18.0, 50.0
 """Millimetres: left of the panels, of a letter of a title, and of a panel from bottom to top."""
 
 _WIDE = 1.2
@@ -102,10 +102,9 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
     longest = int(pitch / _LETTER)
     titles = [[blocks.shortened(line, longest) for line in style.wrapped(name, longest).split("\n")] for name in names]
     above, foot = 3 + 2.9 * max(map(len, titles)), 6 if plot.x_label else 0
-    height = 0.5 * pitch
+    height = float(np.clip(0.5 * pitch, _LOWEST, _HIGHEST))
     if plot.height:
-        height = (plot.height - _LEGEND - foot) / (rows * len(measures)) - above - _UNDER
-    height = float(np.clip(height, _LOWEST, _HIGHEST))
+        height = max(_LOWEST, (plot.height - _LEGEND - foot) / (rows * len(measures)) - above - _UNDER)
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
             rows * columns * len(measures),

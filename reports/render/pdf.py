@@ -34,9 +34,9 @@ def _in_pdf(parts: Sequence[Block], appendix: bool) -> list[Block]:
     """The blocks that the PDF has: those of the appendix only with one, where folded tables are open."""
     kept: list[Block] = []
     for block in parts:
-        if block.get("appendix") and not appendix:
-            continue
-        kept += opened(block) if block["kind"] == "data" else [block]
+        is_folded = block["kind"] == "data"
+        if appendix or not (is_folded or block.get("appendix")):
+            kept += opened(block) if is_folded else [block]
     return kept
 
 
