@@ -111,7 +111,8 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
     - in these rounds exchange is off as well for as many of these strategies as there is time for, in turn;
     - their certificates; then smaller worlds, oversubscribed ones, and more rounds, each where it fits.
 
-    After the first round the probes of the frameworks' ceilings are made, unless a strategy would be left out for them.
+    After the first round the probes of the frameworks' ceilings are made, unless a strategy, or the smaller world of
+    one, would be left out for them.
     """
 
     def __init__(
@@ -183,7 +184,8 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
             if strategy.name not in self.durations.failed
             and all(launch.name in self.durations.seconds for launch in self._main(strategy, 1))
         ]
-        yield from self._probed(limit_seconds - sum(self._ranking_seconds(strategy, 2) for strategy in measured))
+        ranking_seconds = sum(self._ranking_seconds(strategy, 2) for strategy in measured)
+        yield from self._probed(limit_seconds - ranking_seconds - self._scaling_seconds(measured))
         for repetition in range(2, FEWEST_LAUNCHES + 1):
             kept = self._affordable(kept, repetition, limit_seconds * (1 if repetition == 2 else 1 + LATENESS))
             if not kept:
@@ -238,8 +240,7 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
                 kept.append(strategy)
             else:
                 self.left_out[strategy.name] = math.ceil(needed / 6) / 10
-        # A smaller world of each, with its certificate, comes after the rounds.
-        room = (limit_seconds - seconds - 2 * len(kept) * self.durations.typical()) / rounds
+        room = (limit_seconds - seconds - self._scaling_seconds(kept)) / rounds
         self._with_t_comp.clear()
         for strategy in sorted(kept, key=lambda each: self._t_comp_rounds[each.name]):
             without_exchange = [each for each in self._main(strategy, repetition) if not has_exchange(each.options)]
@@ -256,6 +257,12 @@ class ComparisonSchedule(Schedule[PlannedLaunch | PlannedProbe, Record | Ceiling
         certified = certificate_launches(self._scope, strategy, self._main_worlds[strategy.name])
         rounds = FEWEST_LAUNCHES + 1 - repetition
         return rounds * self.durations.expected(launches) + self.durations.expected(certified)
+
+    def _scaling_seconds(self, strategies: Sequence[Strategy]) -> float:
+        """What is expected for one launch of each smaller world of these strategies, and its certificate."""
+        main = self._main_worlds
+        smaller = [each for each, size in self._worlds if each in strategies and size[:2] < main[each.name][:2]]
+        return 2 * self.durations.typical() * len(smaller)
 
     def _round(self, kept: Iterable[Strategy], repetition: int, title: str) -> Stage[PlannedLaunch]:
         launches = [
