@@ -121,7 +121,7 @@ def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(
     assert {(record.strategy, record.status) for record in records} == {(name, "ok") for name in names}, output
     content, _ = compose(Material(read_results(folder)))
     text = str(content)
-    for words in (*names, "numpy_single: ", "2 (N - 1) times the bytes of the gradients"):
+    for words in (*names, "numpy_single (", "2 (N - 1) times the bytes of the gradients"):
         assert words in text
     assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
     made = ["comparison-tables", "comparison.html", "comparison.pdf"]
