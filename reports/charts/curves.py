@@ -91,12 +91,7 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
         [*dict.fromkeys([*plot.medians[column], *(getattr(line, column) for line in plot.lines)])]
         for column in ("measure", "panel")
     )
-    beside = max(1, int(plot.panels_beside * width / style.WIDTH))
-    if plot.height:
-        # So that panels are a little wider than high.
-        area = plot.height * (width - _LEFT) / len(names) / len(measures)
-        beside = min(beside, max(1, round((width - _LEFT) / math.sqrt(_WIDE * area))))
-    rows = math.ceil(len(names) / beside)
+    rows = math.ceil(len(names) / _panels_beside(plot, len(names) * len(measures), width))
     columns = math.ceil(len(names) / rows)
     pitch = (width - _LEFT) / columns
     longest = int(pitch / _LETTER)
@@ -138,12 +133,8 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
                 title.set_color(looks[name].color)
                 svg.button(title, name)
             _draw_lines(axes, [line for line in plot.lines if (line.measure, line.panel) == (measure, name)])
-            nothing = plot.launches.iloc[:0]
-            here = launches.get((measure, name), nothing)
-            for series, group in medians.get((measure, name), nothing).groupby("series", sort=False):
-                # A little aside, so that no series hides another.
-                aside = 1.0 if series == name else 2 ** looks[series].shift
-                _draw_series(axes, str(series), group, here[here["series"] == series], looks[series], aside)
+            own = [marks.get((measure, name), plot.launches.iloc[:0]) for marks in (medians, launches)]
+            _draw_all_series(axes, name, *own, looks)
             _scale(axes, plot, measure, limits[measure])
             svg.panel(axes, f"{name}: {measure}" if name else measure)
             is_lowest = of_measure + 1 == len(measures) and index + columns >= len(names)
@@ -151,6 +142,24 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
             axes.set_xlabel(plot.x_label if is_lowest else "", fontsize=6.5)
             axes.set_ylabel(measure if column == 0 else "", fontsize=6.5)
         return svg.svg(figure)
+
+
+def _panels_beside(plot: Plot, count: int, width: float) -> int:
+    """How many of `count` panels stand in a row: where the height is given, they are a little wider than high."""
+    most = max(1, int(plot.panels_beside * width / style.WIDTH))
+    if not plot.height:
+        return most
+    area = plot.height * (width - _LEFT) / count
+    return min(most, max(1, round((width - _LEFT) / math.sqrt(_WIDE * area))))
+
+
+def _draw_all_series(
+    axes: Axes, name: str, medians: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style]
+) -> None:
+    """Draw every series of the panel called `name`, each a little aside, so that none hides another."""
+    for series, group in medians.groupby("series", sort=False):
+        aside = 1.0 if series == name else 2 ** looks[series].shift
+        _draw_series(axes, str(series), group, launches[launches["series"] == series], looks[series], aside)
 
 
 def _draw_lines(axes: Axes, lines: Sequence[Line]) -> None:

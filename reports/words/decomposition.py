@@ -45,9 +45,9 @@ _PAGE_HEIGHT, _SENTENCE_HEIGHT = 150.0, 7.5
 
 _REMEDIES = {
     EXCHANGE: "a larger batch per worker, fewer bytes (compression) or a faster link would hide or shorten it",
-    COMPUTING: "fewer workers on this machine, or cores and memory of its own for each, would",
-    WAITING: "workers on cores that nothing else uses would",
-    ROWS: "data on the device, or more loader workers, would",
+    COMPUTING: "fewer workers on this machine, or cores and memory of its own for each, would shorten it",
+    WAITING: "workers on cores that nothing else uses would shorten it",
+    ROWS: "data on the device, or more loader workers, would shorten it",
     UNDIVIDED: "launches without gradient exchange would divide it",
     REST: "more rounds would tell it",
 }

@@ -49,7 +49,7 @@ def uneven() -> str:
     return with_two_workers(4.0, 4.0, 4.0, 8.0, 80.0)
 
 
-def test_what_the_framework_s_own_operations_take_is_marked_where_a_probe_tells():
+def test_the_time_of_a_frameworks_own_operations_is_marked_where_a_probe_tells():
     assert "the framework's own products and transport" in words(usual())
     assert "the framework's own products and transport" not in words(plain())
 
