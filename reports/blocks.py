@@ -45,6 +45,12 @@ def items(sentences: list[str]) -> Block:
     return {"kind": "items", "items": sentences}
 
 
+def items_of_a_page(sentences: list[str], most: int, *, small: bool = True) -> list[Block]:
+    """The first so many items; more are on the HTML page, and in the PDF's appendix."""
+    rest = sentences[most:]
+    return [items(sentences[:most]) | {"small": small}, *([items(rest) | {"appendix": True}] if rest else [])]
+
+
 def answers(told: list[tuple[str, list[str]]]) -> Block:
     """Questions, in a word or two each, with the sentences that answer them."""
     return {"kind": "answers", "answers": [{"question": question, "items": items} for question, items in told]}

@@ -27,11 +27,8 @@ def section(material: Material) -> list[blocks.Block]:
     told.append(calibration.for_report(material.results.folder))
     told += endings.reasons(material.endings)
     told += cautions.cautions(material.launches, material.results.records)
-    # The page has room for so many; the others are on the HTML page and in the appendix.
-    rest = [blocks.items(told[_MOST:]) | {"appendix": True}] if len(told) > _MOST else []
     return [
-        blocks.items(told[:_MOST]) | {"small": True},
-        *rest,
+        *blocks.items_of_a_page(told, _MOST),
         blocks.heading("The same maths", level=2),
         *certificate.section(material, _MOST_LINES - len(told[:_MOST])),
         blocks.heading("Machine and versions", level=2),

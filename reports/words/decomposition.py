@@ -71,12 +71,10 @@ def section(material: Material) -> list[Block]:
         return [blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     own = rows[rows["regime"] == first]
     sentences = [*_limits(material, own), *_explanations(material.ceilings, first), *_left_out(material.cells)]
-    shown, rest = sentences[:_MOST_SENTENCES], sentences[_MOST_SENTENCES:]
-    bars_height = _PAGE_HEIGHT - _SENTENCE_HEIGHT * len(shown)
+    bars_height = _PAGE_HEIGHT - _SENTENCE_HEIGHT * min(len(sentences), _MOST_SENTENCES)
     return [
         _figure(own, material.ceilings, material.names, bars_height),
-        blocks.items(shown) | {"small": len(shown) > _FEW_SENTENCES},
-        *([blocks.items(rest) | {"appendix": True}] if rest else []),
+        *blocks.items_of_a_page(sentences, _MOST_SENTENCES, small=len(sentences) > _FEW_SENTENCES),
         blocks.text(_DEFINITIONS) | {"small": True},
     ]
 
