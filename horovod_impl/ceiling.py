@@ -20,11 +20,11 @@ if __name__ == "__main__":
 import horovod.torch as hvd
 import torch
 
-from common.contract.mlp import parameter_bytes
+from common.contract.model import parameter_bytes
 from common.declarations.arguments import parse_command_line
 from common.measurement import probing
 from horovod_impl.strategies import TORCH
-from pytorch_impl import mlp
+from pytorch_impl import model
 
 
 def main() -> None:
@@ -33,9 +33,9 @@ def main() -> None:
     world.prepare(task, options)
     with world.one_line_when_nobody_answers():
         hvd.init()
-    device = mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
-    synchronize = partial(mlp.synchronize, device)
-    _, horovod_world = world.join(hvd, task, options, mlp.device_name(device), synchronize)
+    device = model.choose_device(task, hvd.local_rank(), hvd.local_size())
+    synchronize = partial(model.synchronize, device)
+    _, horovod_world = world.join(hvd, task, options, model.device_name(device), synchronize)
     gradients = torch.zeros(parameter_bytes(task) // 4, device=device)
     all_reduce = partial(hvd.allreduce_, gradients, name="gradients")
     exchange = probing.clock(all_reduce, horovod_world) if hvd.size() > 1 else []

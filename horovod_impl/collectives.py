@@ -35,7 +35,7 @@ from common.declarations.sweep import Sweep
 from common.measurement.collective_calls import Operation, measure
 from horovod_impl.libraries import OVER_GLOO, OVER_MPI
 from horovod_impl.strategies import HorovodOptions
-from pytorch_impl import mlp
+from pytorch_impl import model
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
     world.prepare(sweep, HorovodOptions())
     with world.one_line_when_nobody_answers():
         hvd.init()
-    mlp.choose_device(sweep, hvd.local_rank(), hvd.local_size())
+    model.choose_device(sweep, hvd.local_rank(), hvd.local_size())
     library = OVER_MPI if world.controller_of(hvd) == "mpi" else OVER_GLOO
     _, horovod_world = world.join(hvd, sweep, library.options)
     with world.one_line_when_it_breaks(HorovodInternalError):

@@ -25,7 +25,7 @@ from torch.nn.functional import cross_entropy
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from horovod_impl.strategies import TORCH
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 
 
 def main() -> None:
@@ -36,9 +36,9 @@ def main() -> None:
     with world.one_line_when_nobody_answers():
         hvd.init()
     # 2. Pin one GPU per process by local rank, where there are GPUs.
-    device = mlp.choose_device(task, hvd.local_rank(), hvd.local_size())
-    synchronize = partial(mlp.synchronize, device)
-    options, horovod_world = world.join(hvd, task, options, mlp.device_name(device), synchronize)
+    device = model.choose_device(task, hvd.local_rank(), hvd.local_size())
+    synchronize = partial(model.synchronize, device)
+    options, horovod_world = world.join(hvd, task, options, model.device_name(device), synchronize)
 
     def train(committed: ObjectState) -> None:
         # Elastic workers may have another rank by now, and be fewer or more.
@@ -54,34 +54,34 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device, committed: ObjectState) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
-    optimizer = mlp.build_optimizer(task, model)
+    network = model.build_model(task, options.bf16_autocast).to(device)
+    optimizer = model.build_optimizer(task, network)
     if options.exchange:
         # 3. Wrap the optimizer. The line that makes it distributed: hooks on every parameter start the averaging of its
         # gradient during backward, and step() waits for all of them. The bare one steps by this worker's own.
         optimizer = hvd.DistributedOptimizer(
             optimizer,
-            named_parameters=model.named_parameters(),
+            named_parameters=network.named_parameters(),
             compression=hvd.Compression.fp16 if options.compression == "fp16" else hvd.Compression.none,
             op=hvd.Adasum if options.adasum else hvd.Average,
         )
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state)
     # 4. Broadcast parameters and optimizer state from rank 0.
-    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_parameters(network.state_dict(), root_rank=0)
     if optimizer.state:
         # Without state Horovod would step with zero gradients to make some, and weight decay would move the weights.
         hvd.broadcast_optimizer_state(optimizer, root_rank=0)
     load = inputs.loader(run, device)
 
     # 5. Checkpoint on rank 0 alone, which the run does.
-    run.export_with(partial(mlp.export_state, task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(partial(model.export_state, task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     with world.traced(run, hvd) as phases:
         for batch in run.steps():
             features, labels = load(batch)
             optimizer.zero_grad()
-            loss = cross_entropy(model(features), labels)
+            loss = cross_entropy(network(features), labels)
             loss.backward()
             optimizer.step()
             schedule.step()

@@ -30,7 +30,7 @@ import tensorflow as tf
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from horovod_impl.strategies import KERAS
-from tf_impl import fit, mlp
+from tf_impl import fit, model
 
 
 def main() -> None:
@@ -42,9 +42,9 @@ def main() -> None:
         hvd.init()
     # 2. Pin one GPU per process by local rank, where there are GPUs. This must precede TensorFlow's first operation,
     # which may be in the next line.
-    devices = mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
+    devices = model.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
     synchronize = tf.test.experimental.sync_devices
-    options, horovod_world = world.join(hvd, task, options, mlp.device_name(devices), synchronize)
+    options, horovod_world = world.join(hvd, task, options, model.device_name(devices), synchronize)
 
     # A lost worker ends an operation on the others with one of these errors: at once, or after Horovod has stopped.
     with world.one_line_when_it_breaks(tf.errors.UnknownError, tf.errors.AbortedError):
@@ -76,18 +76,18 @@ def _train(run: Run, one_device: tf.distribute.Strategy) -> None:
             op=hvd.Adasum if options.adasum else hvd.Average,
         )
         make_optimizer = partial(AveragingSGD, average=average)
-    model = fit.create_model(task, run.initial_state, run.first_step, make_optimizer=make_optimizer)
+    network = fit.create_model(task, run.initial_state, run.first_step, make_optimizer=make_optimizer)
     # 4. Broadcast parameters and optimizer state from rank 0.
-    keras_variables = [*model.variables, *model.optimizer.variables]
+    keras_variables = [*network.variables, *network.optimizer.variables]
     hvd.broadcast_variables([variable.value for variable in keras_variables], root_rank=0)
     # 5. Checkpoint on rank 0 alone, which the run does.
-    variables = mlp.Variables(*fit.variables_of(model))
-    run.export_with(lambda: fit.export_state(task, model), lambda: mlp.held_bytes(variables, one_device))
+    variables = model.Variables(*fit.variables_of(network))
+    run.export_with(lambda: fit.export_state(task, network), lambda: model.held_bytes(variables, one_device))
     batches, clock = fit.create_batches(task, run), fit.Clock(run)
     with world.traced(run, hvd) as phases:
         # Every worker's `fit` gets rows of its own.
-        model.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[clock])
-    run.finish(examples=fit.count_examples(model), phases=phases)
+        network.fit(batches, epochs=1, shuffle=False, verbose=0, callbacks=[clock])
+    run.finish(examples=fit.count_examples(network), phases=phases)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from horovod.common.elastic import ObjectState
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
 from horovod_impl.strategies import TENSORFLOW
-from tf_impl import inputs, mlp
+from tf_impl import inputs, model
 
 
 def main() -> None:
@@ -37,9 +37,9 @@ def main() -> None:
         hvd.init()
     # 2. Pin one GPU per process by local rank, where there are GPUs. This must precede TensorFlow's first operation,
     # which may be in the next line.
-    devices = mlp.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
+    devices = model.choose_devices(task, 1, hvd.local_rank(), hvd.local_size())
     synchronize = tf.test.experimental.sync_devices
-    options, horovod_world = world.join(hvd, task, options, mlp.device_name(devices), synchronize)
+    options, horovod_world = world.join(hvd, task, options, model.device_name(devices), synchronize)
 
     one_device = tf.distribute.OneDeviceStrategy(devices[0])
 
@@ -59,11 +59,11 @@ def main() -> None:
 def _train(run: Run, one_device: tf.distribute.Strategy, committed: ObjectState) -> None:
     task, options = run.task, run.options
     with one_device.scope():
-        variables = mlp.create_variables(task, run.initial_state)
+        variables = model.create_variables(task, run.initial_state)
     load = inputs.loader(run, one_device)
 
     def mean_loss(features: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        logits = mlp.forward(task, variables.parameters, features)
+        logits = model.forward(task, variables.parameters, features)
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
     if options.jit_compile:
@@ -84,15 +84,15 @@ def _train(run: Run, one_device: tf.distribute.Strategy, committed: ObjectState)
                 op=hvd.Adasum if options.adasum else hvd.Average,
             )
         gradients = tape.gradient(loss, variables.parameters)
-        mlp.apply_sgd(task, variables, gradients, learning_rate, one_device)
-        return loss, tf.size(labels)
+        model.apply_sgd(task, variables, gradients, learning_rate, one_device)
+        return loss, tf.shape(labels)[0]
 
     # 4. Broadcast parameters and optimizer state from rank 0.
     hvd.broadcast_variables([*variables.parameters, *variables.momenta], root_rank=0)
 
-    train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
+    train_steps = model.compile_steps(task, options.steps_per_call, train_step)
     # 5. Checkpoint on rank 0 alone, which the run does.
-    run.export_with(partial(mlp.export_state, task, variables), lambda: mlp.held_bytes(variables, one_device))
+    run.export_with(partial(model.export_state, task, variables), lambda: model.held_bytes(variables, one_device))
 
     with world.traced(run, hvd) as phases:
         for batches in run.grouped_steps(options.steps_per_call):

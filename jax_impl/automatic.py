@@ -24,8 +24,8 @@ from jax.sharding import PartitionSpec as P
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from jax_impl import mlp
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 from jax_impl.strategies import AUTOMATIC
 from jax_impl.world import joined, replicate, split_rows, start_unless_given
 
@@ -40,32 +40,32 @@ def main() -> None:
 
 def _train(run: Run, mesh: Mesh) -> None:
     task = run.task
-    state = broadcast_one_to_all(mlp.begin(task, run.initial_state))
+    state = broadcast_one_to_all(model.begin(task, run.initial_state))
     if not run.options.exchange:
         # The compiler can't be told to leave the exchange out. So the same program runs on each worker for itself.
         mesh = Mesh(mesh.local_devices, (WORKERS,))
     state = replicate(mesh, state)
     train_set = replicate(mesh, (run.dataset.train_features, run.dataset.train_labels))
 
-    def train_step(state: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
+    def train_step(state: model.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
 
-        def mean_loss(parameters: mlp.Arrays) -> tuple[jax.Array, jax.Array]:
-            losses = mlp.row_losses(mlp.forward(task, parameters, features), labels)
+        def mean_loss(parameters: model.Arrays) -> tuple[jax.Array, jax.Array]:
+            losses = model.row_losses(model.forward(task, parameters, features), labels)
             return losses.mean(), losses.reshape(mesh.size, -1).mean(axis=1)
 
-        gradients, shard_losses = jax.grad(mean_loss, has_aux=True)(mlp.parameters_of(task, state))
-        return mlp.update(task, state, gradients, rate), shard_losses
+        gradients, shard_losses = jax.grad(mean_loss, has_aux=True)(model.parameters_of(task, state))
+        return model.update(task, state, gradients, rate), shard_losses
 
     # The line that makes it distributed: the state after the step is whole on every worker again, though each of them
     # has a part of the rows. Each shard's loss stays where its rows are. The state's memory is reused.
     whole, parts = NamedSharding(mesh, P()), NamedSharding(mesh, P(WORKERS))
     train_step = jax.jit(train_step, out_shardings=(whole, parts), donate_argnums=0)
-    run.export_with(lambda: mlp.export_state(task, state), lambda: mlp.held_bytes(task, state))
+    run.export_with(lambda: model.export_state(task, state), lambda: model.held_bytes(task, state))
 
     for batch in run.steps():
         rows = split_rows(mesh, batch.rows)
-        state, losses = train_step(state, rows, mlp.learning_rate(task, batch.step), *train_set)
+        state, losses = train_step(state, rows, model.learning_rate(task, batch.step), *train_set)
         run.observe(partial(losses.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 

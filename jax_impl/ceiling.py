@@ -15,21 +15,25 @@ if __name__ == "__main__":
 
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from common.contract import mlp as contract
+from common.contract import model as contract
+from common.contract.layers import Convolution
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement import probing
 from common.measurement.world import World
 from common.records.ceiling import AS_TRAINED, Product, Window
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 from jax_impl.strategies import DATA_PARALLEL
 from jax_impl.world import joined, replicate, start_unless_given
 
@@ -57,12 +61,7 @@ def main() -> None:
 def _as_trained(programs: dict[str, list[str]], product: Product) -> dict[str, tuple[partial[jax.Array], int]]:
     """A compiled call, and how many times it computes the product; its program is added to its kind's `programs`."""
     at_once = max(1, OPERATIONS_AT_ONCE // product.operations)
-    rows, inputs, outputs = product.rows, product.inputs, product.outputs
-    left_shape, right_shape, multiply = {
-        "forward": ((rows, inputs), (inputs, outputs), lambda features, weight: features @ weight),
-        "weight gradient": ((rows, inputs), (rows, outputs), lambda features, gradients: features.T @ gradients),
-        "input gradient": ((rows, outputs), (inputs, outputs), lambda gradients, weight: gradients @ weight.T),
-    }[product.kind]
+    left_shape, right_shape, multiply = _factors(product)
     random = np.random.default_rng(0)
     left, right = (jax.numpy.array(random.standard_normal(shape, np.float32)) for shape in (left_shape, right_shape))
 
@@ -77,6 +76,30 @@ def _as_trained(programs: dict[str, list[str]], product: Product) -> dict[str, t
     compiled = jax.jit(repeated).lower(left, right).compile()
     programs[product.kind].append(compiled.as_text())
     return {AS_TRAINED: (partial(compiled, left, right), at_once)}
+
+
+def _factors(product: Product) -> tuple[tuple[int, ...], tuple[int, ...], Callable[..., jax.Array]]:
+    """The shapes of a product's factors, and what multiplies them: a matrix product or a convolution."""
+    features, weight = (product.rows, product.inputs), (product.inputs, product.outputs)
+    if product.size:
+        features = (product.rows, product.height, product.width, product.inputs)
+        weight = (product.size, product.size, *weight)
+    layer = Convolution(product.inputs, product.outputs, product.size, product.padding, bias=False)
+    forward = partial(model.convolve, layer) if product.size else jnp.matmul
+    factors = [jax.ShapeDtypeStruct(shape, np.float32) for shape in (features, weight)]
+    gradients = jax.eval_shape(forward, *factors).shape
+
+    def by_weight(values: jax.Array, gradient: jax.Array) -> jax.Array:
+        return jax.linear_transpose(partial(forward, values), factors[1])(gradient)[0]
+
+    def by_features(gradient: jax.Array, values: jax.Array) -> jax.Array:
+        return jax.linear_transpose(lambda features: forward(features, values), factors[0])(gradient)[0]
+
+    return {
+        "forward": (features, weight, forward),
+        "weight gradient": (features, gradients, by_weight),
+        "input gradient": (gradients, weight, by_features),
+    }[product.kind]
 
 
 def _clock_exchange(task: Task, world: World, mesh: Mesh) -> list[Window]:

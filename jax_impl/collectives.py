@@ -35,7 +35,7 @@ from common.declarations.sweep import Sweep
 from common.measurement.collective_calls import Operation, measure
 from common.measurement.world import World
 from jax_impl.libraries import IN_ONE_PROCESS, LIBRARY, OVER_GLOO
-from jax_impl.mlp import WORKERS
+from jax_impl.model import WORKERS
 from jax_impl.world import join_parts, joined, start_unless_given, world_of_devices
 
 RANK_FUNCTIONS = {

@@ -26,8 +26,8 @@ from jax.sharding import PartitionSpec as P
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from jax_impl import mlp
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 from jax_impl.strategies import DATA_PARALLEL
 from jax_impl.world import joined, replicate, split_rows, start_unless_given
 
@@ -43,17 +43,17 @@ def main() -> None:
 def _train(run: Run, mesh: Mesh) -> None:
     task, options = run.task, run.options
     # Rank 0's weights, on every worker.
-    state = replicate(mesh, broadcast_one_to_all(mlp.begin(task, run.initial_state)))
+    state = replicate(mesh, broadcast_one_to_all(model.begin(task, run.initial_state)))
     train_set = replicate(mesh, (run.dataset.train_features, run.dataset.train_labels))
 
-    def train_step(state: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
+    def train_step(state: model.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
-        compute = jax.value_and_grad(partial(mlp.mean_loss, task))
-        loss, gradients = compute(mlp.parameters_of(task, state), features, labels)
+        compute = jax.value_and_grad(partial(model.mean_loss, task))
+        loss, gradients = compute(model.parameters_of(task, state), features, labels)
         if options.exchange:
             # The line that makes it distributed: without it each worker steps by its own gradients.
             gradients = average_in_one_buffer(gradients) if options.one_buffer else average(gradients)
-        return mlp.update(task, state, gradients, rate), loss[None]
+        return model.update(task, state, gradients, rate), loss[None]
 
     # The state is whole on every worker (P()), rows and losses are one part each (P(WORKERS)). With `check_vma` JAX
     # would sum the gradients by itself, and refuse states that differ, as they do without exchange.
@@ -66,16 +66,16 @@ def _train(run: Run, mesh: Mesh) -> None:
     )
     # The state's memory is reused for the state after the step.
     train_step = jax.jit(distributed_step, donate_argnums=0)
-    run.export_with(lambda: mlp.export_state(task, state), lambda: mlp.held_bytes(task, state))
+    run.export_with(lambda: model.export_state(task, state), lambda: model.held_bytes(task, state))
 
     for batch in run.steps():
         rows = split_rows(mesh, batch.rows)
-        state, losses = train_step(state, rows, mlp.learning_rate(task, batch.step), *train_set)
+        state, losses = train_step(state, rows, model.learning_rate(task, batch.step), *train_set)
         run.observe(partial(losses.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 
 
-def average(gradients: mlp.Arrays) -> mlp.Arrays:
+def average(gradients: model.Arrays) -> model.Arrays:
     """The mean of each gradient over all workers.
 
     Each worker's loss is the mean over its rows, and all workers have equally many rows. So the mean of the gradients
@@ -84,7 +84,7 @@ def average(gradients: mlp.Arrays) -> mlp.Arrays:
     return lax.pmean(gradients, WORKERS)
 
 
-def average_in_one_buffer(gradients: mlp.Arrays) -> mlp.Arrays:
+def average_in_one_buffer(gradients: model.Arrays) -> model.Arrays:
     """The same by a single all-reduce, of all gradients one after another in one array."""
     buffer, unravel = ravel_pytree(gradients)
     return unravel(lax.pmean(buffer, WORKERS))

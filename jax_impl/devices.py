@@ -24,14 +24,14 @@ from jax.sharding import PartitionSpec as P
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from jax_impl import mlp
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 from jax_impl.strategies import DEVICES
 from jax_impl.world import replicate, world_of_devices
 
 
 def main() -> None:
-    """Train the MLP on `--workers` devices of this process, as the command line says."""
+    """Train the model on `--workers` devices of this process, as the command line says."""
     task, options = parse_command_line(DEVICES, __doc__)
     world, mesh = world_of_devices(task)
     _train(Run(DEVICES, task, options, world), mesh)
@@ -40,17 +40,17 @@ def main() -> None:
 def _train(run: Run, mesh: Mesh) -> None:
     task, options = run.task, run.options
     parts = NamedSharding(mesh, P(WORKERS))
-    state = replicate(mesh, mlp.begin(task, run.initial_state))
+    state = replicate(mesh, model.begin(task, run.initial_state))
     train_set = replicate(mesh, (run.dataset.train_features, run.dataset.train_labels))
 
-    def train_step(state: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
+    def train_step(state: model.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
-        compute = jax.value_and_grad(partial(mlp.mean_loss, task))
-        loss, gradients = compute(mlp.parameters_of(task, state), features, labels)
+        compute = jax.value_and_grad(partial(model.mean_loss, task))
+        loss, gradients = compute(model.parameters_of(task, state), features, labels)
         if options.exchange:
             # The line that makes it distributed: without it each device steps by its own gradients.
             gradients = average(gradients)
-        return mlp.update(task, state, gradients, rate), loss[None]
+        return model.update(task, state, gradients, rate), loss[None]
 
     # As in data_parallel.py, whose workers are processes.
     distributed_step = jax.shard_map(
@@ -62,20 +62,20 @@ def _train(run: Run, mesh: Mesh) -> None:
     )
     train_step = jax.jit(distributed_step, donate_argnums=0)
     run.export_with(
-        lambda: mlp.export_state(task, state),
-        lambda: mlp.held_bytes(task, state),
-        lambda: [mlp.export_state(task, state, replica) for replica in range(mesh.size)],
+        lambda: model.export_state(task, state),
+        lambda: model.held_bytes(task, state),
+        lambda: [model.export_state(task, state, replica) for replica in range(mesh.size)],
     )
 
     for batch in run.steps():
         # A copy of the rows' numbers, since JAX may read NumPy's memory later.
         rows = jax.device_put(batch.rows.astype(np.int32), parts)
-        state, losses = train_step(state, rows, mlp.learning_rate(task, batch.step), *train_set)
+        state, losses = train_step(state, rows, model.learning_rate(task, batch.step), *train_set)
         run.observe(losses, rows=len(batch.rows))
     run.finish()
 
 
-def average(gradients: mlp.Arrays) -> mlp.Arrays:
+def average(gradients: model.Arrays) -> model.Arrays:
     """The mean of each gradient over all devices, which have equally many rows."""
     return lax.pmean(gradients, WORKERS)
 

@@ -25,11 +25,11 @@ from jax.experimental.multihost_utils import broadcast_one_to_all
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from common.contract.mlp import State
+from common.contract.model import State
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from jax_impl import mlp
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 from jax_impl.strategies import FSDP
 from jax_impl.world import gather_whole, joined, place, replicate, split_rows, start_unless_given
 
@@ -45,22 +45,22 @@ def main() -> None:
 def _train(run: Run, mesh: Mesh) -> None:
     task, workers = run.task, mesh.size
     # Rank 0's weights, of which every worker keeps its part.
-    whole = broadcast_one_to_all(mlp.begin(task, run.initial_state))
+    whole = broadcast_one_to_all(model.begin(task, run.initial_state))
     widths = {name: value.shape[-1] for name, value in whole.items()}
     specs = {name: P(*[None] * (value.ndim - 1), WORKERS) for name, value in whole.items()}
     parts = {name: place(mesh, specs[name], padded(value, workers)) for name, value in whole.items()}
     train_set = replicate(mesh, (run.dataset.train_features, run.dataset.train_labels))
     gather, scatter = (all_gather, mean_scatter) if run.options.exchange else (repeat_part, keep_part)
 
-    def train_step(parts: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
+    def train_step(parts: model.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
         # The line that makes it distributed: whole parameters for the step; below, each gradient's mean for its owner.
         parameters = {
-            name: gather(part, workers)[..., : widths[name]] for name, part in mlp.parameters_of(task, parts).items()
+            name: gather(part, workers)[..., : widths[name]] for name, part in model.parameters_of(task, parts).items()
         }
-        loss, gradients = jax.value_and_grad(partial(mlp.mean_loss, task))(parameters, features, labels)
+        loss, gradients = jax.value_and_grad(partial(model.mean_loss, task))(parameters, features, labels)
         gradients = {name: scatter(padded(gradient, workers), workers) for name, gradient in gradients.items()}
-        return mlp.update(task, parts, gradients, rate), loss[None]
+        return model.update(task, parts, gradients, rate), loss[None]
 
     distributed_step = jax.shard_map(
         train_step,
@@ -72,14 +72,14 @@ def _train(run: Run, mesh: Mesh) -> None:
     train_step = jax.jit(distributed_step, donate_argnums=0)
 
     def export_state() -> State:
-        state = mlp.export_state(task, gather_whole(mesh, parts))
+        state = model.export_state(task, gather_whole(mesh, parts))
         return {name: np.ascontiguousarray(value[..., : widths[name]]) for name, value in state.items()}
 
-    run.export_with(export_state, lambda: mlp.held_bytes(task, parts))
+    run.export_with(export_state, lambda: model.held_bytes(task, parts))
 
     for batch in run.steps():
         rows = split_rows(mesh, batch.rows)
-        parts, losses = train_step(parts, rows, mlp.learning_rate(task, batch.step), *train_set)
+        parts, losses = train_step(parts, rows, model.learning_rate(task, batch.step), *train_set)
         run.observe(partial(losses.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 

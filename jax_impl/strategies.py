@@ -175,6 +175,7 @@ AUTOMATIC = _distributed(
     traffic=ring_all_reduce,
     graph=Graph(Order.ONE_BY_ONE),
     compared_with={CONVENIENCE_OF: "jax_data_parallel"},
+    batch_norms=("synchronised",),
 )
 DEVICES = _distributed(
     name="jax_devices",

@@ -28,8 +28,8 @@ from common.contract.split_layers import split_axis
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from jax_impl import mlp
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 from jax_impl.strategies import TENSOR_PARALLEL
 from jax_impl.world import gather_whole, joined, place, replicate, start_unless_given
 
@@ -44,33 +44,33 @@ def main() -> None:
 
 def _train(run: Run, mesh: Mesh) -> None:
     task = run.task
-    whole = broadcast_one_to_all(mlp.begin(task, run.initial_state))
+    whole = broadcast_one_to_all(model.begin(task, run.initial_state))
     specs = {name: spec_of(task, name) for name in whole}
     parts = {name: place(mesh, specs[name], value) for name, value in whole.items()}
     train_set = replicate(mesh, (run.dataset.train_features, run.dataset.train_labels))
 
-    def train_step(parts: mlp.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
+    def train_step(parts: model.Arrays, rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
 
-        def mean_loss(parameters: mlp.Arrays) -> jax.Array:
-            return mlp.row_losses(forward(task, parameters, features), labels).mean()
+        def mean_loss(parameters: model.Arrays) -> jax.Array:
+            return model.row_losses(forward(task, parameters, features), labels).mean()
 
-        loss, gradients = jax.value_and_grad(mean_loss)(mlp.parameters_of(task, parts))
-        return mlp.update(task, parts, gradients, rate), loss
+        loss, gradients = jax.value_and_grad(mean_loss)(model.parameters_of(task, parts))
+        return model.update(task, parts, gradients, rate), loss
 
     distributed_step = jax.shard_map(
         train_step, mesh=mesh, in_specs=(specs, P(), P(), P(), P()), out_specs=(specs, P())
     )
     train_step = jax.jit(distributed_step, donate_argnums=0)
-    run.export_with(lambda: mlp.export_state(task, gather_whole(mesh, parts)), lambda: mlp.held_bytes(task, parts))
+    run.export_with(lambda: model.export_state(task, gather_whole(mesh, parts)), lambda: model.held_bytes(task, parts))
 
     for batch in run.steps():
-        parts, loss = train_step(parts, batch.rows, mlp.learning_rate(task, batch.step), *train_set)
+        parts, loss = train_step(parts, batch.rows, model.learning_rate(task, batch.step), *train_set)
         run.observe(partial(loss.addressable_data, 0), rows=len(batch.rows))
     run.finish()
 
 
-def forward(task: Task, parameters: mlp.Arrays, features: jax.Array) -> jax.Array:
+def forward(task: Task, parameters: model.Arrays, features: jax.Array) -> jax.Array:
     """Logits, (rows, classes), of features, (rows, inputs), by this worker's parts of the layers."""
     layers = len(task.dimensions) - 1
     activate = jax.nn.relu if task.activation == "relu" else jax.numpy.tanh

@@ -34,8 +34,8 @@ from common.launching.processes import REPORT_SECONDS, end_at_deadline, free_por
 from common.launching.programs import Request, refuse_early
 from common.measurement import machine
 from common.measurement.world import World
-from jax_impl import mlp
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 from jax_impl.strategies import process_variables, world_is_given
 
 
@@ -87,7 +87,7 @@ def joined(limits: Task | Sweep) -> Iterator[tuple[World, Mesh]]:
     process = this_process()
     check_world_size(limits, process.world_size, "jax.distributed")
     pinning = machine.pin(limits, process.local_rank, process.local_world_size)
-    device = mlp.choose_devices(limits, 1, process.local_rank, process.local_world_size)
+    device = model.choose_devices(limits, 1, process.local_rank, process.local_world_size)
     end_at_deadline(limits.deadline_seconds)
     try:
         _initialize(process, limits.deadline_seconds)
@@ -98,7 +98,7 @@ def joined(limits: Task | Sweep) -> Iterator[tuple[World, Mesh]]:
             backend="gloo" if device == "cpu" else "nccl",
             device=device,
             all_gather=all_gather,
-            synchronize=mlp.synchronize,
+            synchronize=model.synchronize,
         )
         yield world, Mesh(np.array(jax.devices()), (WORKERS,))
         # A process that left while another still reads the last answer would look lost to the other.
@@ -129,8 +129,8 @@ def world_of_devices(limits: Task | Sweep) -> tuple[World, Mesh]:
         pinning=machine.pin(limits, local_world_size=workers, replicas=workers),
         size=workers,
         backend="XLA",
-        device=mlp.choose_devices(limits, replicas=workers),
-        synchronize=mlp.synchronize,
+        device=model.choose_devices(limits, replicas=workers),
+        synchronize=model.synchronize,
     )
     return world, Mesh(np.array(jax.devices()), (WORKERS,))
 
@@ -229,7 +229,7 @@ def replicate(mesh: Mesh, tree: Any) -> Any:  # noqa: ANN401 (any tree of arrays
     return jax.tree.map(partial(place, mesh, P()), tree)
 
 
-def gather_whole(mesh: Mesh, arrays: mlp.Arrays) -> mlp.Arrays:
+def gather_whole(mesh: Mesh, arrays: model.Arrays) -> model.Arrays:
     """The same arrays with a copy on every device."""
     return jax.jit(lambda arrays: arrays, out_shardings=NamedSharding(mesh, P()))(arrays)
 

@@ -22,7 +22,7 @@ if __name__ == "__main__":
 import torch
 import torch.distributed as dist
 
-from common.contract import mlp as contract
+from common.contract import model as contract
 from common.declarations.arguments import parse_command_line
 from common.measurement import probing
 from common.records.ceiling import AS_TRAINED, Product
@@ -47,8 +47,11 @@ def main() -> None:
 def _ways(product: Product, device: torch.device) -> dict[str, tuple[Callable[[], torch.Tensor], int]]:
     """Functions that compute the product once, each in another way and into a new tensor, by the name of the way.
 
-    `AS_TRAINED` is the way of torch.nn.Linear and its backward pass, with the weight as (outputs, inputs).
+    `AS_TRAINED` is the way of torch.nn.Linear and its backward pass, with the weight as (outputs, inputs), and that of
+    torch.nn.Conv2d.
     """
+    if product.size:
+        return {AS_TRAINED: (_convolution(product, device), 1)}
     features = torch.randn(product.rows, product.inputs, device=device)
     gradients = torch.randn(product.rows, product.outputs, device=device)
     weight = torch.randn(product.outputs, product.inputs, device=device)
@@ -67,6 +70,19 @@ def _ways(product: Product, device: torch.device) -> dict[str, tuple[Callable[[]
             torch.ops.mkldnn._linear_pointwise, left.contiguous(), right.T.contiguous(), None, "none", [], ""
         )
     return {name: (compute, 1) for name, compute in ways.items()}
+
+
+def _convolution(product: Product, device: torch.device) -> Callable[[], torch.Tensor]:
+    """A function that computes a convolution, or one of its gradients as torch's backward pass does."""
+    padding = (product.padding, product.padding)
+    images = torch.randn(product.rows, product.inputs, product.height, product.width, device=device)
+    kernel = torch.randn(product.outputs, product.inputs, product.size, product.size, device=device)
+    forward = partial(torch.conv2d, images, kernel, padding=padding)
+    if product.kind == "forward":
+        return forward
+    wanted = [product.kind == "input gradient", product.kind == "weight gradient", False]
+    about = (None, (1, 1), padding, (1, 1), False, (0, 0), 1, wanted)
+    return partial(torch.ops.aten.convolution_backward, torch.randn_like(forward()), images, kernel, *about)
 
 
 def _facts() -> dict[str, str]:

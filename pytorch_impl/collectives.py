@@ -32,7 +32,7 @@ from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
 from common.measurement.collective_calls import Operation, measure
-from pytorch_impl import mlp
+from pytorch_impl import model
 from pytorch_impl.libraries import BY_HAND, GLOO, LIBRARY, NCCL
 from pytorch_impl.point_to_point import carry_out
 from pytorch_impl.world import join, leave
@@ -154,7 +154,7 @@ class Collectives:
         def run() -> None:
             call()
             # On a CPU the call returns when the collective has ended, on a GPU when it is queued.
-            mlp.synchronize(self.device)
+            model.synchronize(self.device)
 
         def load(parts: list[np.ndarray]) -> None:
             send_buffer.copy_(torch.from_numpy(parts[0]))

@@ -28,16 +28,16 @@ from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import DATA_PARALLEL
 
 
 def main() -> None:
-    """Train the MLP on `--workers` replicas in this process, as the command line says."""
+    """Train the model on `--workers` replicas in this process, as the command line says."""
     task, options = parse_command_line(DATA_PARALLEL, __doc__)
     world_size = task.workers or 1
     pinning = machine.pin(task, local_world_size=world_size, replicas=world_size)
-    device = mlp.choose_device(task, local_rank=0, local_world_size=world_size)
+    device = model.choose_device(task, local_rank=0, local_world_size=world_size)
     if device.type == "cuda" and not options.exchange:
         raise UserError("--no-exchange: nn.DataParallel can't leave its gradients where they are; leave it out.")
 
@@ -45,23 +45,23 @@ def main() -> None:
         pinning=pinning,
         size=world_size,
         backend="threads" if device.type == "cpu" else "nccl",
-        device=mlp.device_name(device),
-        synchronize=partial(mlp.synchronize, device),
+        device=model.device_name(device),
+        synchronize=partial(model.synchronize, device),
     )
     _train(Run(DATA_PARALLEL, task, options, world), device)
 
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state)
+    network = model.build_model(task, options.bf16_autocast).to(device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state)
     # The line that makes it distributed on GPUs; on CPUs `forward_backward` has it.
-    parallel = nn.DataParallel(model, list(range(run.world.size))) if device.type == "cuda" else None
+    parallel = nn.DataParallel(network, list(range(run.world.size))) if device.type == "cuda" else None
     threads = ThreadPoolExecutor(run.world.size, initializer=torch.set_num_threads, initargs=(task.threads,))
     load = inputs.loader(run, device)
-    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: model.export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     for batch in run.steps():
         features, labels = load(batch)
@@ -70,7 +70,7 @@ def _train(run: Run, device: torch.device) -> None:
             losses = cross_entropy(parallel(features), labels, reduction="none")
             losses.mean().backward()
         else:
-            losses = forward_backward(model, threads, features, labels, run.world.size, options.exchange)
+            losses = forward_backward(network, threads, features, labels, run.world.size, options.exchange)
         optimizer.step()
         schedule.step()
         run.observe(losses.detach().view(run.world.size, -1).mean(dim=1), rows=len(labels))
@@ -78,7 +78,7 @@ def _train(run: Run, device: torch.device) -> None:
 
 
 def forward_backward(
-    model: nn.Module,
+    network: nn.Module,
     threads: ThreadPoolExecutor,
     features: torch.Tensor,
     labels: torch.Tensor,
@@ -87,10 +87,10 @@ def forward_backward(
 ) -> torch.Tensor:
     """Return the loss of every row of a batch, (rows,), as nn.DataParallel computes it.
 
-    Leaves the gradients of the mean loss in `model`, the primary replica.
+    Leaves the gradients of the mean loss in `network`, the primary replica.
     """
     # Replicate the model with its current weights, and scatter the batch.
-    replicas = [model, *(copy.deepcopy(model) for _ in range(world_size - 1))]
+    replicas = [network, *(copy.deepcopy(network) for _ in range(world_size - 1))]
     # The line that makes it distributed on CPUs: each replica computes on its part of the batch, in its own thread.
     outputs = list(threads.map(nn.Module.__call__, replicas, features.chunk(world_size)))
     # Gather the outputs on the primary, which computes the loss, and scatter the loss's gradient.

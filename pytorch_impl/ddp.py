@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from common.declarations.arguments import parse_command_line
 from common.errors import UserError
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import DDP
 from pytorch_impl.world import join, leave
 
@@ -44,29 +44,29 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state)
+    network = model.build_model(task, options.bf16_autocast).to(device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state)
     # The line that makes it distributed: the constructor broadcasts rank 0's weights, and hooks on every parameter
     # all-reduce the gradients, bucket by bucket, while backward still computes the rest.
-    model = DistributedDataParallel(
-        model,
+    network = DistributedDataParallel(
+        network,
         bucket_cap_mb=options.bucket_megabytes,
         static_graph=options.static_graph,
         gradient_as_bucket_view=options.bucket_views,
     )
-    _register_gradient_hook(options.gradient_hook, model)
+    _register_gradient_hook(options.gradient_hook, network)
     # no_sync is DDP's way to accumulate gradients: its hooks run, and don't exchange the gradients.
-    exchange = nullcontext if options.exchange else model.no_sync
+    exchange = nullcontext if options.exchange else network.no_sync
     load = inputs.loader(run, device)
-    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: model.export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     for batch in run.steps():
         features, labels = load(batch)
         optimizer.zero_grad()
         with exchange():
-            loss = cross_entropy(model(features), labels)
+            loss = cross_entropy(network(features), labels)
             loss.backward()
         optimizer.step()
         schedule.step()
@@ -74,16 +74,16 @@ def _train(run: Run, device: torch.device) -> None:
     run.finish()
 
 
-def _register_gradient_hook(hook: str, model: DistributedDataParallel) -> None:
+def _register_gradient_hook(hook: str, network: DistributedDataParallel) -> None:
     """Have DDP exchange smaller gradients, as `--gradient-hook` asks. Changes the maths."""
     if hook == "fp16":
-        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        network.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif hook == "bf16":
-        model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+        network.register_comm_hook(None, default_hooks.bf16_compress_hook)
     elif hook == "powersgd":
         # Vogels et al., "PowerSGD", 2019; from the second step on (PyTorch allows no earlier one with error feedback).
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        network.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,11 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.functional import cross_entropy
 
-from common.contract.mlp import State, parameter_names
+from common.contract.model import State, parameter_names
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import FSDP
 from pytorch_impl.world import join, leave
 
@@ -43,26 +43,26 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    network = model.build_model(task, options.bf16_autocast).to(device)
     mesh = init_device_mesh(device.type, (run.world.size,))
-    for layer in [module for module in model if isinstance(module, nn.Linear)]:
+    for layer in [module for module in network if list(module.parameters())]:
         # The line that makes it distributed: from now on the layer gathers its weights when it needs them, and scatters
         # the sums of its gradients over their owners in backward.
         fully_shard(layer, mesh=mesh)
     # Parameters outside the layers are sharded too.
-    fully_shard(model, mesh=mesh)
+    fully_shard(network, mesh=mesh)
     if not options.exchange:
-        _switch_exchange_off(model)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    _load_state(task, model, optimizer, run.initial_state)
+        _switch_exchange_off(network)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    _load_state(task, network, optimizer, run.initial_state)
     load = inputs.loader(run, device)
-    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: model.export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     for batch in run.steps():
         features, labels = load(batch)
         optimizer.zero_grad()
-        loss = cross_entropy(model(features), labels)
+        loss = cross_entropy(network(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()
@@ -73,23 +73,24 @@ def _train(run: Run, device: torch.device) -> None:
     mesh._pg_registry.clear()
 
 
-def _load_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
+def _load_state(task: Task, network: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
     """Scatter rank 0's weights, and its momentum where it has any, over their owners."""
 
-    def scatter(name: str, parameter: DTensor) -> DTensor:
-        whole = torch.from_numpy(state[name].T.copy()).to(parameter.device)
-        return distribute_tensor(whole, parameter.device_mesh, parameter.placements)
+    tensors = model.in_torch_layout(task, state)
 
-    for name, parameter in zip(parameter_names(task), model.parameters(), strict=True):
+    def scatter(name: str, parameter: DTensor) -> DTensor:
+        return distribute_tensor(tensors[name].to(parameter.device), parameter.device_mesh, parameter.placements)
+
+    for name, parameter in zip(parameter_names(task), network.parameters(), strict=True):
         with torch.no_grad():
             parameter.copy_(scatter(name, parameter))
         if f"{name}.momentum" in state:
             optimizer.state[parameter]["momentum_buffer"] = scatter(f"{name}.momentum", parameter)
 
 
-def _switch_exchange_off(model: nn.Module) -> None:
+def _switch_exchange_off(network: nn.Module) -> None:
     """Turn gradient exchange off: each worker repeats its own part of the weights and keeps its own gradients."""
-    for module in model.modules():
+    for module in network.modules():
         if isinstance(module, FSDPModule):
             module.set_custom_all_gather(RepeatedPart())
             module.set_custom_reduce_scatter(LocalGradients())

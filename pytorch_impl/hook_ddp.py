@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import HOOK_DDP
 from pytorch_impl.world import join, leave
 
@@ -38,19 +38,19 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state)
+    network = model.build_model(task, options.bf16_autocast).to(device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state)
     # The line that makes it distributed: rank 0's weights are broadcast here, and gradients averaged in every backward.
-    model = HookDDP(model, int((options.bucket_megabytes or 25) * 2**20), options.exchange)
+    network = HookDDP(network, int((options.bucket_megabytes or 25) * 2**20), options.exchange)
     load = inputs.loader(run, device)
-    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: model.export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     for batch in run.steps():
         features, labels = load(batch)
         optimizer.zero_grad()
-        loss = cross_entropy(model(features), labels)
+        loss = cross_entropy(network(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()

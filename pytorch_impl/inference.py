@@ -27,12 +27,12 @@ from rich.table import Table
 from torch import nn
 
 from common.contract import dataset
-from common.contract.mlp import initial_weights
+from common.contract.model import initial_weights
 from common.contract.task import PRESETS
 from common.measurement import machine
 from common.records import metrics
 from common.statistics.intervals import FEWEST_LAUNCHES, Interval, median_interval
-from pytorch_impl import mlp
+from pytorch_impl import model
 
 WINDOW_SECONDS = 0.02
 """A clocked window lasts about this long or longer."""
@@ -45,7 +45,7 @@ Forward = Callable[[torch.Tensor], torch.Tensor]
 class Arguments:
     """Measure the forward pass of one replica and of data parallel, batch size by batch size."""
 
-    preset: Literal["digits", "pathway", "wide"] = "pathway"
+    preset: Literal["digits", "pathway", "wide", "mnist_lenet", "mnist_cnn", "text_gpt"] = "pathway"
     """Whose model and rows to use."""
     workers: int = 2
     """Replicas that data parallel has."""
@@ -76,23 +76,23 @@ def main() -> None:
     options = {"workers": workers, "threads": threads, "device": arguments.device}
     task = dataclasses.replace(PRESETS[arguments.preset], **options)
     pinning = machine.pin(task, replicas=workers)
-    device = mlp.choose_device(task, local_rank=0, local_world_size=workers)
+    device = model.choose_device(task, local_rank=0, local_world_size=workers)
     if device.type == "cpu" and len(pinning.pinned_cores) < workers * threads:
         print_note(f"{workers} replicas of --threads {threads} don't have a core for each thread.")
     train_features = dataset.load(task).train_features
-    model = mlp.build_model(task).to(device)
-    mlp.load_state(task, model, mlp.build_optimizer(task, model), initial_weights(task))
+    network = model.build_model(task).to(device)
+    model.load_state(task, network, model.build_optimizer(task, network), initial_weights(task))
 
-    title = f"{arguments.preset} on {mlp.device_name(device)}: {workers} replicas, threads of each: {threads}"
+    title = f"{arguments.preset} on {model.device_name(device)}: {workers} replicas, threads of each: {threads}"
     rates, interval = ("one replica, samples/s", "data parallel, samples/s"), "95 % interval"
     table = Table("batch", "n", rates[0], interval, rates[1], interval, "ratio", interval, title=title)
     lower_ends: dict[int, float] = {}
     threads_of_replicas = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(threads,))
     with threads_of_replicas as pool, torch.inference_mode():
-        parallel = data_parallel(model, device, workers, pool)
+        parallel = data_parallel(network, device, workers, pool)
         for batch in sorted(set(arguments.batches)):
             features = torch.from_numpy(train_features.take(range(batch), axis=0, mode="wrap")).to(device)
-            pairs = measure(model, parallel, features, arguments.repetitions)
+            pairs = measure(network, parallel, features, arguments.repetitions)
             one_replica, all_replicas = (median_interval(side) for side in zip(*pairs, strict=True))
             ratio = median_interval([metrics.speed_up(parallel_rate, rate) for rate, parallel_rate in pairs])
             lower_ends[batch] = ratio.low
@@ -103,15 +103,15 @@ def main() -> None:
     console.print(verdict(workers, lower_ends))
 
 
-def data_parallel(model: nn.Module, device: torch.device, workers: int, pool: ThreadPoolExecutor) -> Forward:
+def data_parallel(network: nn.Module, device: torch.device, workers: int, pool: ThreadPoolExecutor) -> Forward:
     """The forward pass of `workers` replicas of `model`, the first replica, on the CPU or on GPUs from 0 on.
 
     A batch is cut as torch.nn.DataParallel does, into parts of ceil(rows / workers) and a smaller last one. A batch
     with fewer rows than replicas leaves some replicas idle.
     """
     if device.type == "cuda":
-        return nn.DataParallel(model, device_ids=list(range(workers)))
-    replicas = [model, *(deepcopy(model) for _ in range(workers - 1))]
+        return nn.DataParallel(network, device_ids=list(range(workers)))
+    replicas = [network, *(deepcopy(network) for _ in range(workers - 1))]
 
     def compute(replica: nn.Module, part: torch.Tensor) -> torch.Tensor:
         # A thread doesn't inherit its caller's inference mode.
@@ -143,11 +143,11 @@ def measure(one: Forward, parallel: Forward, features: torch.Tensor, repetitions
 
 
 def _seconds(forward: Forward, features: torch.Tensor, passes: int) -> float:
-    mlp.synchronize(features.device)
+    model.synchronize(features.device)
     started = time.perf_counter()
     for _ in range(passes):
         forward(features)
-    mlp.synchronize(features.device)
+    model.synchronize(features.device)
     return time.perf_counter() - started
 
 

@@ -25,10 +25,10 @@ import torch
 from pytorch_lightning.strategies import DDPStrategy
 from torch.nn.functional import cross_entropy
 
-from common.contract.mlp import State
+from common.contract.model import State
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import LIGHTNING_DDP
 from pytorch_impl.world import join, leave
 
@@ -45,8 +45,8 @@ def main() -> None:
 
 
 def _train(run: Run, device: torch.device) -> None:
-    model = MLP(run)
-    run.export_with(model.export_state, lambda: model.held_bytes)
+    network = MLP(run)
+    run.export_with(network.export_state, lambda: network.held_bytes)
     local_workers = int(os.environ["LOCAL_WORLD_SIZE"])
     trainer = pytorch_lightning.Trainer(
         # The line that makes it distributed: `fit` wraps the model in a DistributedDataParallel.
@@ -62,7 +62,7 @@ def _train(run: Run, device: torch.device) -> None:
         enable_model_summary=False,
     )
     batches = Batches(run, device)
-    trainer.fit(model, batches)
+    trainer.fit(network, batches)
     # Otherwise the loader would be garbage of the Trainer's, and wait 5 s for each of its processes (pytorch PR 39869).
     del batches.load
     run.finish()
@@ -74,10 +74,10 @@ class MLP(pytorch_lightning.LightningModule):
     def __init__(self, run: Run) -> None:
         super().__init__()
         self._run, task, options = run, run.task, run.options
-        self.model = mlp.build_model(task, options.bf16_autocast)
-        self._optimizer = mlp.build_optimizer(task, self.model)
-        self._schedule = mlp.build_schedule(task, self._optimizer, run.first_step)
-        mlp.load_state(task, self.model, self._optimizer, run.initial_state)
+        self.model = model.build_model(task, options.bf16_autocast)
+        self._optimizer = model.build_optimizer(task, self.model)
+        self._schedule = model.build_schedule(task, self._optimizer, run.first_step)
+        model.load_state(task, self.model, self._optimizer, run.initial_state)
 
     def configure_optimizers(self) -> dict:
         """The contract's SGD, and its schedule after every step."""
@@ -98,11 +98,11 @@ class MLP(pytorch_lightning.LightningModule):
 
     def on_train_end(self) -> None:
         """Count the bytes held, while the gradients still exist."""
-        self.held_bytes = mlp.held_bytes(self.model, self._optimizer)
+        self.held_bytes = model.held_bytes(self.model, self._optimizer)
 
     def export_state(self) -> State:
         """The weights and the momentum in the contract's layout."""
-        return mlp.export_state(self._run.task, self.model, self._optimizer)
+        return model.export_state(self._run.task, self.model, self._optimizer)
 
 
 class Batches:

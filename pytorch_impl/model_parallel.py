@@ -23,11 +23,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from common.contract.mlp import State
+from common.contract.model import State, pieces
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import mlp
+from pytorch_impl import model
 from pytorch_impl.strategies import MODEL_PARALLEL
 from pytorch_impl.world import all_gather, join, leave
 
@@ -44,18 +44,23 @@ def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
     stage, last = dist.get_rank(), run.world.size - 1
     # The line that makes it distributed: this worker builds, and keeps, only the layers of its own stage.
-    layers = cut_into_stages(task.dimensions, run.world.size)[stage]
-    names = [f"layer{layer}.{kind}" for layer in layers for kind in ("weight", "bias")[: 1 + task.bias]]
+    whole = pieces(task)
+    part = cut_into_stages([piece.operations for piece in whole], run.world.size)[stage]
+    names = [name for piece in whole[part.start : part.stop] for name in piece.shapes]
     with torch.device("meta"):
-        whole = mlp.build_model(task)
-    model = whole[2 * layers.start : 2 * layers.stop].to_empty(device=device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state, names)
+        modules = model.build_model(task)
+    last_module = None if stage == last else whole[part.stop].modules.start
+    network = modules[whole[part.start].modules.start : last_module].to_empty(device=device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state, names)
     rows, micro_batches = run.global_batch // options.micro_batches, range(options.micro_batches)
-    activations = [torch.empty(rows, task.dimensions[layers.start], device=device) for _ in micro_batches]
-    gradients = [torch.empty(rows, task.dimensions[layers.stop], device=device) for _ in micro_batches]
-    run.export_with(lambda: _export_state(task, model, optimizer, names), lambda: mlp.held_bytes(model, optimizer))
+    arriving_shape, leaving_shape = whole[part.start].input_shape, whole[part.stop - 1].output_shape
+    activations = [torch.empty(rows, *model.torch_shape(arriving_shape), device=device) for _ in micro_batches]
+    gradients = [torch.empty(rows, *model.torch_shape(leaving_shape), device=device) for _ in micro_batches]
+    run.export_with(
+        lambda: _export_state(task, network, optimizer, names), lambda: model.held_bytes(network, optimizer)
+    )
 
     for batch in run.steps():
         optimizer.zero_grad()
@@ -69,7 +74,7 @@ def _train(run: Run, device: torch.device) -> None:
         for number in micro_batches:
             if stage > 0:
                 arriving[number].wait()
-            outputs.append(model(features[number]))
+            outputs.append(network(features[number]))
             if stage < last:
                 sending.append(dist.isend(outputs[number].detach(), stage + 1, tag=number))
 
@@ -94,18 +99,17 @@ def _train(run: Run, device: torch.device) -> None:
     run.finish()
 
 
-def cut_into_stages(dimensions: Sequence[int], stages: int) -> list[range]:
-    """The consecutive layers of each stage, cut so that the largest stage has as few weights as possible."""
-    weights = [inputs * outputs for inputs, outputs in itertools.pairwise(dimensions)]
+def cut_into_stages(costs: Sequence[int], stages: int) -> list[range]:
+    """The consecutive pieces of each stage, cut so that the most expensive stage costs as little as possible."""
     layouts = []
-    for cuts in itertools.combinations(range(1, len(weights)), stages - 1):
-        layouts.append([range(*ends) for ends in itertools.pairwise((0, *cuts, len(weights)))])
-    return min(layouts, key=lambda layout: max(sum(weights[layer] for layer in layers) for layers in layout))
+    for cuts in itertools.combinations(range(1, len(costs)), stages - 1):
+        layouts.append([range(*ends) for ends in itertools.pairwise((0, *cuts, len(costs)))])
+    return min(layouts, key=lambda layout: max(sum(costs[piece] for piece in pieces) for pieces in layout))
 
 
-def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer, names: list[str]) -> State:
+def _export_state(task: Task, network: nn.Module, optimizer: torch.optim.Optimizer, names: list[str]) -> State:
     """The whole state, gathered from all stages."""
-    parts = all_gather(mlp.export_state(task, model, optimizer, names))
+    parts = all_gather(model.export_state(task, network, optimizer, names))
     return {name: value for part in parts for name, value in part.items()}
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from common import errors
-from common.contract.mlp import parameter_bytes
+from common.contract.model import parameter_bytes
 from common.contract.task import Task
 from common.declarations.arguments import check_world_size
 from common.declarations.products import Products
@@ -22,7 +22,7 @@ from common.declarations.sweep import Sweep
 from common.errors import REFUSED_STATUS, print_refusal
 from common.measurement import machine
 from common.measurement.world import World
-from pytorch_impl import mlp
+from pytorch_impl import model
 from pytorch_impl.strategies import SyncSgdOptions
 
 if TYPE_CHECKING:
@@ -72,15 +72,15 @@ def join(limits: Task | Sweep | Products) -> "tuple[World, torch.device, MPI.Com
     if is_launched():
         os.sched_setaffinity(0, set().union(*node.allgather(os.sched_getaffinity(0))))
     pinning = machine.pin(limits, node.rank, node.size)
-    device = mlp.choose_device(limits, node.rank, node.size)
+    device = model.choose_device(limits, node.rank, node.size)
     world = World(
         pinning=pinning,
         rank=communicator.rank,
         size=communicator.size,
         backend="mpi, shared memory" if node.size == communicator.size else "mpi",
-        device=mlp.device_name(device),
+        device=model.device_name(device),
         all_gather=communicator.allgather,
-        synchronize=partial(mlp.synchronize, device),
+        synchronize=partial(model.synchronize, device),
     )
     return world, device, communicator
 

@@ -24,6 +24,5 @@ class LoaderOptions(Options):
         if task is None or not self.loader_workers:
             return needed
         global_batch = task.batch * (workers if task.scaling == "weak" else 1)
-        # Features are float32, and a label is int64.
-        batches = (2 * self.loader_workers + 2) * global_batch * (4 * task.dimensions[0] + 8)
+        batches = (2 * self.loader_workers + 2) * global_batch * task.row_bytes
         return needed + batches + self.loader_workers * workers * 40 * 1024

@@ -21,34 +21,34 @@ from common.declarations.arguments import check_world_size, parse_command_line
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import SINGLE
 
 
 def main() -> None:
-    """Train the MLP in this process, as the command line says."""
+    """Train the model in this process, as the command line says."""
     task, options = parse_command_line(SINGLE, __doc__)
     check_world_size(task, 1, "torch_single")
     pinning = machine.pin(task)
-    device = mlp.choose_device(task, local_rank=0, local_world_size=1)
+    device = model.choose_device(task, local_rank=0, local_world_size=1)
 
-    world = World(pinning=pinning, device=mlp.device_name(device), synchronize=partial(mlp.synchronize, device))
+    world = World(pinning=pinning, device=model.device_name(device), synchronize=partial(model.synchronize, device))
     _train(Run(SINGLE, task, options, world), device)
 
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state)
+    network = model.build_model(task, options.bf16_autocast).to(device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state)
     load = inputs.loader(run, device)
-    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: model.export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     for batch in run.steps():
         features, labels = load(batch)
         optimizer.zero_grad()
-        loss = cross_entropy(model(features), labels)
+        loss = cross_entropy(network(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Literal
 
 from common.contract.split_layers import bytes_of_whole_biases, check_layers_divide
@@ -186,8 +185,9 @@ class SyncSgdOptions(ReplicatedOptions, MpiOptions):
         needed = super().shared_memory_bytes(task, workers)
         if task is None or self.backend != "mpi":
             return needed
-        elements = sum((inputs + 1) * outputs for inputs, outputs in pairwise(task.dimensions))
-        return needed + int(1.05 * 4 * (workers + 1) * elements)
+        from common.contract.model import parameter_bytes
+
+        return needed + int(1.05 * (workers + 1) * parameter_bytes(task))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,10 +233,18 @@ def check_backend(task: Task, options: BackendOptions, workers: int, gpus: int) 
 def check_pipeline(task: Task, options: PipelineOptions, workers: int, gpus: int) -> None:
     """Raises UserError where there are more stages than layers, or the batch doesn't divide into micro-batches."""
     check_backend(task, options, workers, gpus)
-    layers = len(task.dimensions) - 1
+    # Nox reads the declarations under the user's Python, which needs no NumPy.
+    from common.contract.model import pieces
+
+    layers = len(pieces(task))
     if workers > layers:
         raise UserError(
             f"{workers} pipeline stages for {layers} layers: use --workers {layers} or fewer, or more layers."
+        )
+    if task.batch_norm != "none" and options.micro_batches > 1:
+        raise UserError(
+            f"--batch-norm {task.batch_norm} takes statistics of all rows, and --micro-batches {options.micro_batches} "
+            "cuts them: add --micro-batches 1."
         )
     rows = task.batch * (workers if task.scaling == "weak" else 1)
     if rows % options.micro_batches:
@@ -360,6 +368,7 @@ HOOK_DDP = _by_torchrun(
     alone=Recipe.OWN_SHARD,
     traffic=ring_all_reduce,
     graph=BUCKETS,
+    batch_norms=("local", "synchronised"),
 )
 DDP = _by_torchrun(
     name="torch_ddp",
@@ -372,6 +381,7 @@ DDP = _by_torchrun(
     quick=True,
     variants=({"loader_workers": 1},),
     over_links=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
+    batch_norms=("local", "synchronised"),
 )
 ZERO = _by_torchrun(
     name="torch_zero",
@@ -383,6 +393,7 @@ ZERO = _by_torchrun(
     graph=Graph(Order.SHARDED_STATE),
     copies=(2, 2, 1),
     compared_with={SHARDING_OF: "torch_ddp"},
+    batch_norms=("local", "synchronised"),
 )
 FSDP = _by_torchrun(
     name="torch_fsdp",
@@ -393,6 +404,7 @@ FSDP = _by_torchrun(
     graph=Graph(Order.SHARDS),
     copies=(1, 1, 1),
     compared_with={SHARDING_OF: "torch_ddp"},
+    batch_norms=("local", "synchronised"),
 )
 MODEL_PARALLEL = _by_torchrun(
     name="torch_model_parallel",

@@ -27,7 +27,7 @@ from torch.nn.functional import cross_entropy
 from common.declarations.arguments import parse_command_line
 from common.errors import UserError
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp, mpi
+from pytorch_impl import inputs, model, mpi
 from pytorch_impl.strategies import SYNC_SGD
 from pytorch_impl.world import join, leave
 
@@ -58,19 +58,19 @@ def _train(
     average_gradients: Callable[[list[nn.Parameter]], None],
 ) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state)
-    parameters = list(model.parameters())
+    network = model.build_model(task, options.bf16_autocast).to(device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state)
+    parameters = list(network.parameters())
     send_weights(parameters)
     load = inputs.loader(run, device)
-    run.export_with(lambda: mlp.export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: model.export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     for batch in run.steps():
         features, labels = load(batch)
         optimizer.zero_grad()
-        loss = cross_entropy(model(features), labels)
+        loss = cross_entropy(network(features), labels)
         loss.backward()
         if options.exchange:
             # The line that makes it distributed: without it each worker steps by its own gradients.

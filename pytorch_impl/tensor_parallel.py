@@ -23,12 +23,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy, linear
 
-from common.contract.mlp import State
+from common.contract.model import State
 from common.contract.split_layers import split_axis
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import mlp
+from pytorch_impl import model
 from pytorch_impl.strategies import TENSOR_PARALLEL
 from pytorch_impl.world import all_gather, join, leave
 
@@ -43,20 +43,20 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task = run.task
-    model = _build_part(task, run.world.size).to(device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, _local_part(task, run.initial_state))
+    network = _build_part(task, run.world.size).to(device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, _local_part(task, run.initial_state))
     inputs = slice(None)
     if split_axis(0, len(task.dimensions) - 1) == 0:
         inputs = local_slice(task.dimensions[0])
-    run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer))
+    run.export_with(lambda: _export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer))
 
     for batch in run.steps():
         features = torch.from_numpy(batch.features[:, inputs]).to(device)
         labels = torch.from_numpy(batch.labels).to(device)
         optimizer.zero_grad()
-        loss = cross_entropy(model(features), labels)
+        loss = cross_entropy(network(features), labels)
         loss.backward()
         optimizer.step()
         schedule.step()
@@ -123,7 +123,7 @@ def local_slice(width: int) -> slice:
 def _build_part(task: Task, world_size: int) -> nn.Sequential:
     """The contract's model, with this worker's part in place of every layer."""
     with torch.device("meta"):
-        whole = mlp.build_model(task)
+        whole = model.build_model(task)
     modules: list[nn.Module] = []
     for number, module in enumerate(whole):
         if not isinstance(module, nn.Linear):
@@ -155,9 +155,9 @@ def _axis_of(task: Task, name: str) -> int | None:
     return 0 if axis == 1 else None
 
 
-def _export_state(task: Task, model: nn.Module, optimizer: torch.optim.Optimizer) -> State:
+def _export_state(task: Task, network: nn.Module, optimizer: torch.optim.Optimizer) -> State:
     """The whole state, concatenated from all workers' parts."""
-    parts = all_gather(mlp.export_state(task, model, optimizer))
+    parts = all_gather(model.export_state(task, network, optimizer))
     state: State = {}
     for name in parts[0]:
         axis = _axis_of(task, name)

@@ -24,7 +24,7 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.measurement import machine
 from common.measurement.world import World
-from pytorch_impl import mlp
+from pytorch_impl import model
 from pytorch_impl.strategies import BackendOptions
 
 
@@ -40,7 +40,7 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     check_world_size(task, world_size, "torchrun")
     pinning = machine.pin(task, local_rank, local_world_size)
-    device = mlp.choose_device(task, local_rank, local_world_size)
+    device = model.choose_device(task, local_rank, local_world_size)
     backend = choose_backend(options.backend, device)
     # Without its device NCCL guesses one at the first barrier, and warns.
     own = device if backend == "nccl" else None
@@ -58,9 +58,9 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
         rank=rank,
         size=world_size,
         backend=backend,
-        device=mlp.device_name(device),
+        device=model.device_name(device),
         all_gather=all_gather,
-        synchronize=partial(mlp.synchronize, device),
+        synchronize=partial(model.synchronize, device),
     )
     return world, device
 

@@ -22,11 +22,11 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
-from common.contract.mlp import State
+from common.contract.model import State
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import ZERO
 from pytorch_impl.world import all_gather, join, leave
 
@@ -41,32 +41,32 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
+    network = model.build_model(task, options.bf16_autocast).to(device)
     # The line that makes it distributed, and its state sharded: each parameter has one owner, which keeps its momentum,
     # updates it and broadcasts it to the others.
     optimizer = ZeroRedundancyOptimizer(
-        model.parameters(),
+        network.parameters(),
         optimizer_class=torch.optim.SGD,
         lr=task.learning_rate,
         momentum=task.momentum,
         weight_decay=task.weight_decay,
     )
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer.optim, run.initial_state)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer.optim, run.initial_state)
     # The line that makes it distributed for the gradients: every backward averages them over all workers.
-    model = DistributedDataParallel(model)
+    network = DistributedDataParallel(network)
     exchange = nullcontext
     if not options.exchange:
-        exchange = model.no_sync
+        exchange = network.no_sync
         optimizer._sync_params = lambda: None  # ZeRO has no option to turn its broadcasts off.
     load = inputs.loader(run, device)
-    run.export_with(lambda: _export_state(task, model, optimizer), lambda: mlp.held_bytes(model, optimizer.optim))
+    run.export_with(lambda: _export_state(task, network, optimizer), lambda: model.held_bytes(network, optimizer.optim))
 
     for batch in run.steps():
         features, labels = load(batch)
         optimizer.zero_grad()
         with exchange():
-            loss = cross_entropy(model(features), labels)
+            loss = cross_entropy(network(features), labels)
             loss.backward()
         optimizer.step()
         schedule.step()
@@ -74,9 +74,9 @@ def _train(run: Run, device: torch.device) -> None:
     run.finish()
 
 
-def _export_state(task: Task, model: nn.Module, optimizer: ZeroRedundancyOptimizer) -> State:
+def _export_state(task: Task, network: nn.Module, optimizer: ZeroRedundancyOptimizer) -> State:
     """The weights, and the momentum gathered from all workers, of which each keeps only its own part."""
-    state = mlp.export_state(task, model, optimizer.optim)
+    state = model.export_state(task, network, optimizer.optim)
     if task.momentum:
         for part in all_gather({name: value for name, value in state.items() if name.endswith(".momentum")}):
             state |= part

@@ -13,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from common.contract import oracle
-from common.contract.mlp import State, Trajectory
+from common.contract.model import State, Trajectory
 from common.contract.rows import Piece
 from common.contract.task import Task
 from common.declarations import catalogue

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import astuple
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.collective_meanings import Collective
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find
@@ -94,7 +94,7 @@ def assert_products_and_exchange(found: Ceiling, backend: str, ways: set[str]) -
         # nobody reads, and what is taken for the same product, some compilers don't compute.
         assert 0.01 < gigaflops(found, way) < 2 * 2 * 16 * 5
     assert (found.backend, found.world_size) == (backend, 2)
-    assert found.exchanged_bytes == mlp.parameter_bytes(task)
+    assert found.exchanged_bytes == model.parameter_bytes(task)
     assert len(found.exchange) == probing.WINDOWS
     # At least as long as the memory takes for the bytes that are sent, at 100 GB/s.
     assert 2 * found.exchanged_bytes / 1e11 < seconds_of(found.exchange) < 10

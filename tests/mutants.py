@@ -23,7 +23,7 @@ class Mutant:
     """A mutant and what became of it."""
 
     function: str
-    """With its module, such as `common.contract.mlp.train`."""
+    """With its module, such as `common.contract.model.train`."""
     change: str
     status: str
     """In mutmut's words."""

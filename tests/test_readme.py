@@ -84,7 +84,7 @@ BY_CI = ["nox -s tests", "nox -s tests -- tests/common/contract", "nox -s lint",
 """What `.ci/run` runs, the second one as a part of the first."""
 
 TOO_LONG = {
-    r"nox -s compare( -- --(strategies|preset|hosts|virtual-hosts|against-commit) .+)?": "ten minutes, or --minutes",
+    r"nox -s compare( -- --(strategies|preset|models|hosts|virtual-hosts|against-commit) .+)?": "ten minutes or more",
     "nox -s compare -- --profile full": "hours",
     "nox -s collectives( -- .+)?": "six minutes, and more with more sizes",
     "nox -s faults( -- .+)?": "12 minutes, and some for few strategies",

@@ -17,10 +17,13 @@ if __name__ == "__main__":
     # TensorFlow isn't imported yet: a process that only starts the others doesn't need it.
     exit_with_one_line(lambda: start_unless_given(MULTI_WORKER_MIRRORED, __doc__))
 
+from collections.abc import Callable
+from functools import partial
+
 import tensorflow as tf
 from tensorflow.python.util import _pywrap_util_port
 
-from common.contract import mlp as contract
+from common.contract import model as contract
 from common.contract.task import Task
 from common.declarations.arguments import parse_command_line
 from common.measurement import probing
@@ -48,24 +51,54 @@ def main() -> None:
 def _as_trained(product: Product) -> dict[str, tuple[tf.types.experimental.PolymorphicFunction, int]]:
     """A compiled function, and how many times it computes the product, with the weights as (inputs, outputs)."""
     at_once = max(1, min(64, OPERATIONS_AT_ONCE // product.operations))
-    features = tf.Variable(tf.random.normal((product.rows, product.inputs)))
-    weight = tf.Variable(tf.random.normal((product.inputs, product.outputs)))
-    gradients = tf.Variable(tf.random.normal((product.rows, product.outputs)))
-    left, right, options = {
-        "forward": (features, weight, {}),
-        "weight gradient": (features, gradients, {"transpose_a": True}),
-        "input gradient": (gradients, weight, {"transpose_b": True}),
-    }[product.kind]
+    left, right, multiply = (_convolution if product.size else _matrix_product)(product)
 
     @tf.function(autograph=False)
     def repeated() -> tf.Tensor:
         # Each product reads the variables anew. Otherwise TensorFlow would compute one product for all.
-        products = [tf.matmul(left.read_value(), right.read_value(), **options) for _ in range(at_once)]
+        products = [multiply(left.read_value(), right.read_value()) for _ in range(at_once)]
         # The products are computed and discarded.
         with tf.control_dependencies(products):
             return tf.zeros(())
 
     return {AS_TRAINED: (repeated, at_once)}
+
+
+def _variable(*shape: int) -> tf.Variable:
+    return tf.Variable(tf.random.normal(shape))
+
+
+def _matrix_product(product: Product) -> tuple[tf.Variable, tf.Variable, Callable]:
+    """The factors of a product, and what multiplies them."""
+    features, weight = _variable(product.rows, product.inputs), _variable(product.inputs, product.outputs)
+    gradients = _variable(product.rows, product.outputs)
+    return {
+        "forward": (features, weight, tf.matmul),
+        "weight gradient": (features, gradients, partial(tf.matmul, transpose_a=True)),
+        "input gradient": (gradients, weight, partial(tf.matmul, transpose_b=True)),
+    }[product.kind]
+
+
+def _convolution(product: Product) -> tuple[tf.Variable, tf.Variable, Callable]:
+    """The factors of a convolution, or of one of its gradients, and what computes it."""
+    images = _variable(product.rows, product.height, product.width, product.inputs)
+    kernel = _variable(product.size, product.size, product.inputs, product.outputs)
+    edges = [0, 0, product.padding, product.padding, product.padding, product.padding, 0, 0]
+    about = {"strides": [1, 1, 1, 1], "padding": "EXPLICIT", "explicit_paddings": edges}
+    gradients = _variable(*tf.raw_ops.Conv2D(input=images, filter=kernel, **about).shape)
+    return {
+        "forward": (images, kernel, lambda x, w: tf.raw_ops.Conv2D(input=x, filter=w, **about)),
+        "weight gradient": (
+            images,
+            gradients,
+            lambda x, g: tf.raw_ops.Conv2DBackpropFilter(input=x, filter_sizes=kernel.shape, out_backprop=g, **about),
+        ),
+        "input gradient": (
+            gradients,
+            kernel,
+            lambda g, w: tf.raw_ops.Conv2DBackpropInput(input_sizes=images.shape, filter=w, out_backprop=g, **about),
+        ),
+    }[product.kind]
 
 
 def _clock_exchange(task: Task, cluster_world: World, strategy: tf.distribute.Strategy) -> list[Window]:

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from tf_impl import inputs, mlp
+from tf_impl import inputs, model
 from tf_impl.devices import world_of
 from tf_impl.strategies import CENTRAL_STORAGE
 
@@ -28,9 +28,9 @@ HOST = "/cpu:0"
 
 
 def main() -> None:
-    """Train the MLP on `--workers` replicas in this process, as the command line says."""
+    """Train the model on `--workers` replicas in this process, as the command line says."""
     task, options = parse_command_line(CENTRAL_STORAGE, __doc__)
-    devices = mlp.choose_devices(task, replicas=task.workers or 1)
+    devices = model.choose_devices(task, replicas=task.workers or 1)
     world = world_of(devices, task, "ReductionToOneDevice")
     # By default the strategy would put the variables of a single replica on that replica's GPU.
     strategy = tf.distribute.experimental.CentralStorageStrategy(compute_devices=devices, parameter_device=HOST)
@@ -40,11 +40,11 @@ def main() -> None:
 def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
     task, options = run.task, run.options
     with strategy.scope():
-        variables = mlp.create_variables(task, run.initial_state)
+        variables = model.create_variables(task, run.initial_state)
     load = inputs.loader(run, strategy)
 
     def forward_backward(features: tf.Tensor, labels: tf.Tensor) -> tuple:
-        return mlp.loss_and_gradients(task, variables, features, labels, run.global_batch, options.jit_compile)
+        return model.loss_and_gradients(task, variables, features, labels, run.global_batch, options.jit_compile)
 
     def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         features, labels = load(rows)
@@ -55,11 +55,11 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
         else:
             gradients = _first_replicas(strategy, gradients)
-        mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
-        return mlp.shard_losses(strategy, losses), mlp.count_rows(strategy, labels)
+        model.apply_sgd(task, variables, gradients, learning_rate, strategy)
+        return model.shard_losses(strategy, losses), model.count_rows(strategy, labels)
 
-    train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
-    run.export_with(lambda: mlp.export_state(task, variables), lambda: mlp.held_bytes(variables, strategy))
+    train_steps = model.compile_steps(task, options.steps_per_call, train_step)
+    run.export_with(lambda: model.export_state(task, variables), lambda: model.held_bytes(variables, strategy))
 
     for batches in run.grouped_steps(options.steps_per_call):
         run.observe(*train_steps(batches), steps=len(batches))

@@ -8,7 +8,7 @@ from common.contract.task import Task
 from common.declarations.sweep import Sweep
 from common.measurement import machine
 from common.measurement.world import World
-from tf_impl import mlp
+from tf_impl import model
 
 
 def cross_device_ops(devices: Sequence[str]) -> tf.distribute.CrossDeviceOps:
@@ -25,6 +25,6 @@ def world_of(devices: Sequence[str], limits: Task | Sweep, backend: str) -> Worl
         pinning=machine.pin(limits, local_world_size=len(devices), replicas=len(devices)),
         size=len(devices),
         backend=backend,
-        device=mlp.device_name(devices),
+        device=model.device_name(devices),
         synchronize=tf.test.experimental.sync_devices,
     )

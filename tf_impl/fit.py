@@ -1,13 +1,16 @@
 """The model, its batches and the clock inside `fit`, for strategies that train by Keras `compile` and `fit`."""
 
 from collections.abc import Callable
+from functools import partial
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from common.contract.mlp import State, parameter_names
+from common.contract.layers import Activation, Convolution, Dense, Layer, Pool, Reshape
+from common.contract.model import State, named_layers, parameter_names
 from common.contract.task import Task
+from common.errors import UserError
 from common.measurement.run import Run
 
 
@@ -18,7 +21,7 @@ def create_batches(task: Task, run: Run) -> tf.data.Dataset:
     return rows.map(lambda rows: (tf.gather(features, rows), tf.gather(labels, rows))).prefetch(tf.data.AUTOTUNE)
 
 
-class Mlp(keras.Sequential):
+class Trained(keras.Sequential):
     """Keras's own training step. Its callbacks get each replica's loss of the step in place of the running mean.
 
     Computing it within the step costs next to nothing. Reading the metric's sums after each step takes 0.2 ms.
@@ -51,13 +54,7 @@ def create_model(
 
     `make_optimizer` takes the arguments of Keras's SGD.
     """
-    inputs, *widths = task.dimensions
-    activations = [task.activation] * (len(widths) - 1) + [None]
-    layers = [
-        keras.layers.Dense(width, activation, use_bias=task.bias, dtype="float32")
-        for width, activation in zip(widths, activations, strict=True)
-    ]
-    model = Mlp([keras.Input((inputs,)), *layers])
+    model = Trained([keras.Input(task.dimensions[:1]), *map(keras_layer, named_layers(task).values())])
     names = parameter_names(task)
     model.set_weights([state[name] for name in names])
 
@@ -80,6 +77,23 @@ def create_model(
     model.compile(optimizer, loss, jit_compile=jit_compile)
     keras.config.set_floatx("float32")
     return model
+
+
+def keras_layer(layer: Layer) -> keras.Layer:
+    """Keras's layer of the contract's. Raises UserError for a kind that is missing here, and in KERAS_KINDS."""
+    match layer:
+        case Dense(_, outputs, bias):
+            return keras.layers.Dense(outputs, use_bias=bias, dtype="float32")
+        case Convolution(_, outputs, size, padding, bias):
+            borders = "same" if padding else "valid"
+            return keras.layers.Conv2D(outputs, size, padding=borders, use_bias=bias, dtype="float32")
+        case Pool(kind, size):
+            return (keras.layers.AveragePooling2D if kind == "average" else keras.layers.MaxPooling2D)(size)
+        case Reshape(shape):
+            return keras.layers.Reshape(shape)
+        case Activation(kind):
+            return keras.layers.Activation(partial(tf.nn.gelu, approximate=True) if kind == "gelu" else kind)
+    raise UserError(f"Keras has no {type(layer).__name__} layer here: add it to keras_layer in {__file__}.")
 
 
 def variables_of(model: keras.Model) -> tuple[list[tf.Variable], list[tf.Variable]]:

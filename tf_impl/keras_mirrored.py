@@ -22,15 +22,15 @@ import tensorflow as tf
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from tf_impl import fit, mlp
+from tf_impl import fit, model
 from tf_impl.devices import cross_device_ops, world_of
 from tf_impl.strategies import KERAS_MIRRORED
 
 
 def main() -> None:
-    """Train the MLP on `--workers` replicas in this process with Keras, as the command line says."""
+    """Train the model on `--workers` replicas in this process with Keras, as the command line says."""
     task, options = parse_command_line(KERAS_MIRRORED, __doc__)
-    devices = mlp.choose_devices(task, replicas=task.workers or 1)
+    devices = model.choose_devices(task, replicas=task.workers or 1)
     across_devices = cross_device_ops(devices)
     world = world_of(devices, task, type(across_devices).__name__)
     _train(Run(KERAS_MIRRORED, task, options, world), devices, across_devices)
@@ -42,17 +42,17 @@ def _train(run: Run, devices: list[str], across_devices: tf.distribute.CrossDevi
     # replicas' gradients in Keras's `fit`.
     strategy = tf.distribute.MirroredStrategy(devices, across_devices if options.exchange else ExchangeOff())
     with strategy.scope():
-        model = fit.create_model(task, run.initial_state, run.first_step, options.jit_compile)
-    variables = mlp.Variables(*fit.variables_of(model))
+        network = fit.create_model(task, run.initial_state, run.first_step, options.jit_compile)
+    variables = model.Variables(*fit.variables_of(network))
     run.export_with(
-        lambda: fit.export_state(task, model),
-        lambda: mlp.held_bytes(variables, strategy),
-        lambda: mlp.export_replicas(task, variables),
+        lambda: fit.export_state(task, network),
+        lambda: model.held_bytes(variables, strategy),
+        lambda: model.export_replicas(task, variables),
     )
 
     # `fit` slices every batch among the replicas.
-    model.fit(fit.create_batches(task, run), epochs=1, shuffle=False, verbose=0, callbacks=[fit.Clock(run)])
-    run.finish(examples=fit.count_examples(model))
+    network.fit(fit.create_batches(task, run), epochs=1, shuffle=False, verbose=0, callbacks=[fit.Clock(run)])
+    run.finish(examples=fit.count_examples(network))
 
 
 class ExchangeOff(tf.distribute.ReductionToOneDevice):

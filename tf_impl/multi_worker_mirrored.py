@@ -24,11 +24,11 @@ import tensorflow as tf
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from tf_impl import inputs, mlp, world
+from tf_impl import inputs, model, world
 
 
 def main() -> None:
-    """Train the MLP as one worker of the cluster that TF_CONFIG or Slurm names."""
+    """Train the model as one worker of the cluster that TF_CONFIG or Slurm names."""
     task, options = parse_command_line(MULTI_WORKER_MIRRORED, __doc__)
     with world.joined(task) as (cluster_world, strategy):
         _train(Run(MULTI_WORKER_MIRRORED, task, options, cluster_world), strategy)
@@ -37,11 +37,11 @@ def main() -> None:
 def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
     task, options = run.task, run.options
     with strategy.scope():
-        variables = mlp.create_variables(task, run.initial_state)
+        variables = model.create_variables(task, run.initial_state)
     load = inputs.loader(run, strategy)
 
     def forward_backward(features: tf.Tensor, labels: tf.Tensor) -> tuple:
-        return mlp.loss_and_gradients(task, variables, features, labels, run.global_batch, options.jit_compile)
+        return model.loss_and_gradients(task, variables, features, labels, run.global_batch, options.jit_compile)
 
     def train_step(rows: tf.Tensor, learning_rate: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         features, labels = load(rows)
@@ -50,14 +50,14 @@ def _train(run: Run, strategy: tf.distribute.Strategy) -> None:
             pairs = list(zip(gradients, variables.parameters, strict=True))
             # The line that makes it distributed: each worker gets the sums of all workers' gradients for its own.
             gradients = strategy.extended.batch_reduce_to(tf.distribute.ReduceOp.SUM, pairs)
-        mlp.apply_sgd(task, variables, gradients, learning_rate, strategy)
-        return mlp.shard_losses(strategy, loss), mlp.count_rows(strategy, labels)
+        model.apply_sgd(task, variables, gradients, learning_rate, strategy)
+        return model.shard_losses(strategy, loss), model.count_rows(strategy, labels)
 
-    train_steps = mlp.compile_steps(task, options.steps_per_call, train_step)
+    train_steps = model.compile_steps(task, options.steps_per_call, train_step)
     run.export_with(
-        lambda: mlp.export_state(task, variables),
-        lambda: mlp.held_bytes(variables, strategy),
-        lambda: mlp.export_replicas(task, variables),
+        lambda: model.export_state(task, variables),
+        lambda: model.held_bytes(variables, strategy),
+        lambda: model.export_replicas(task, variables),
     )
 
     for batches in run.grouped_steps(options.steps_per_call):

@@ -30,12 +30,20 @@ class LoopOptions(XlaOptions):
     that runs ahead."""
 
 
+KERAS_KINDS = frozenset({"Dense", "Convolution", "Pool", "Reshape", "Activation"})
+"""The kinds of layers that `fit.keras_layer` makes."""
+
+
 def refuse_other_maths_of_keras(task: Task, instead: str) -> None:
-    """Raise UserError for a task with which Keras's SGD doesn't follow torch's formula, the contract's.
+    """Raise UserError for layers that Keras hasn't, and where its SGD doesn't follow torch's formula, the contract's.
 
     Keras multiplies a gradient by the learning rate on its way into the momentum, where a later rate doesn't reach it.
     Its weight decay shrinks the weights at once and never enters the momentum. `instead` is the strategy to use.
     """
+    # Nox reads the declarations under the user's Python, which needs no NumPy.
+    from common.contract.model import check_kinds
+
+    check_kinds(task, KERAS_KINDS, "Keras's fit", f"use {instead}")
     if task.momentum and task.weight_decay:
         raise UserError(
             "Keras's SGD keeps weight decay out of the momentum, where torch's formula has it: leave --momentum or "

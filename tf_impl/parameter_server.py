@@ -31,18 +31,18 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
-from common.contract.mlp import learning_rate
+from common.contract.model import learning_rate
 from common.declarations.arguments import parse_command_line
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World
-from tf_impl import mlp, world
+from tf_impl import model, world
 
 Coordinator = tf.distribute.coordinator.ClusterCoordinator
 
 
 def main() -> None:
-    """Train the MLP as the coordinator, or serve as the worker or parameter server that TF_CONFIG names."""
+    """Train the model as the coordinator, or serve as the worker or parameter server that TF_CONFIG names."""
     task, options = parse_command_line(PARAMETER_SERVER, __doc__)
     cluster = world.find_cluster(("chief", "worker", "ps"))
     world.check_servers(task, options, cluster)
@@ -72,7 +72,7 @@ def _train(run: Run, coordinator: Coordinator) -> None:
 class Program:
     """The variables and functions that asynchronous and synchronous updates share."""
 
-    variables: mlp.Variables
+    variables: model.Variables
     number: tf.Variable
     """A number of each worker, drawn when the worker starts. A new number shows that the worker was restarted."""
     first_numbers: list[float]
@@ -86,21 +86,21 @@ def _build(run: Run, coordinator: Coordinator) -> Program:
     task, strategy = run.task, coordinator.strategy
     with strategy.scope():
         # With gradient exchange off every worker has weights of its own: nothing is pulled or pushed.
-        variables = mlp.create_variables(task, run.initial_state, per_worker_variable=not run.options.exchange)
+        variables = model.create_variables(task, run.initial_state, per_worker_variable=not run.options.exchange)
         # The rows stay on the workers, and each step names its own.
         train_features = tf.Variable(run.dataset.train_features, per_worker_variable=True)
         train_labels = tf.Variable(run.dataset.train_labels, per_worker_variable=True)
 
     def pull(rows: tf.Tensor) -> tuple:
-        weights = mlp.Variables([tf.convert_to_tensor(parameter) for parameter in variables.parameters], [])
+        weights = model.Variables([tf.convert_to_tensor(parameter) for parameter in variables.parameters], [])
         features, labels = tf.gather(train_features, rows), tf.gather(train_labels, rows)
-        loss, gradients = mlp.loss_and_gradients(task, weights, features, labels, run.global_batch)
-        return loss, tf.size(labels), gradients
+        loss, gradients = model.loss_and_gradients(task, weights, features, labels, run.global_batch)
+        return loss, tf.shape(labels)[0], gradients
 
     def push(gradients: Sequence[tf.Tensor], rate: tf.Tensor) -> list[tf.Operation]:
-        return mlp.apply_sgd(task, *world.by_shard(variables, gradients), rate, strategy)
+        return model.apply_sgd(task, *world.by_shard(variables, gradients), rate, strategy)
 
-    run.export_with(lambda: mlp.export_state(task, variables))
+    run.export_with(lambda: model.export_state(task, variables))
     return Program(variables, *world.number_workers(coordinator), pull, push)
 
 

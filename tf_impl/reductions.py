@@ -31,7 +31,7 @@ from common.declarations.arguments import parse
 from common.declarations.library import Library
 from common.declarations.sweep import Sweep
 from common.measurement.collective_calls import Operation, measure
-from tf_impl import mlp
+from tf_impl import model
 from tf_impl.devices import world_of
 from tf_impl.libraries import HIERARCHICAL_COPY, MIRRORED_COLLECTIVES, REDUCTION, REDUCTION_TO_ONE_DEVICE
 
@@ -40,7 +40,7 @@ def main() -> None:
     """Measure the collectives between `--workers` devices of this process, as the command line says."""
     sweep = parse(Sweep, __doc__)
     library = choose_library(sweep)
-    devices = mlp.choose_devices(sweep, sweep.workers)
+    devices = model.choose_devices(sweep, sweep.workers)
     across_devices = cross_device_ops_of(library)
     world = world_of(devices, sweep, type(across_devices).__name__ if across_devices else "CollectiveAllReduce")
     collectives = Collectives(tf.distribute.MirroredStrategy(devices, across_devices))

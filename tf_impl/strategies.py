@@ -198,6 +198,7 @@ MIRRORED = _distributed(
     alone=Recipe.OWN_PART,
     traffic=nothing_sent,
     quick=True,
+    batch_norms=("local", "synchronised"),
 )
 MULTI_WORKER_MIRRORED = _distributed(
     name="tf_multi_worker_mirrored",
@@ -209,6 +210,7 @@ MULTI_WORKER_MIRRORED = _distributed(
     traffic=ring_all_reduce,
     graph=Graph(Order.AT_END, asks_ahead=True),
     quick=True,
+    batch_norms=("local", "synchronised"),
 )
 CENTRAL_STORAGE = _distributed(
     name="tf_central_storage",

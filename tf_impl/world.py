@@ -18,7 +18,7 @@ from common.declarations.sweep import Sweep
 from common.errors import LaunchFailedError, UserError
 from common.measurement import machine
 from common.measurement.world import World
-from tf_impl import mlp
+from tf_impl import model
 from tf_impl.cluster import Cluster, from_tf_config, meet, serve_until_gone
 from tf_impl.strategies import ParameterServerOptions
 
@@ -56,7 +56,7 @@ def joined(
     local_rank = local_addresses.index(cluster.address)
     check_world_size(limits, len(addresses), "the cluster")
     pinning = machine.pin(limits, local_rank, len(local_addresses))
-    devices = mlp.choose_devices(limits, 1, local_rank, len(local_addresses))
+    devices = model.choose_devices(limits, 1, local_rank, len(local_addresses))
     backend = backend or ("NCCL" if devices[0].startswith("/gpu") else "RING")
     communication = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation[backend]
@@ -70,7 +70,7 @@ def joined(
             rank=addresses.index(cluster.address),
             size=len(addresses),
             backend=backend,
-            device=mlp.device_name(devices),
+            device=model.device_name(devices),
             all_gather=partial(all_gather, strategy),
             synchronize=synchronize,
         )
@@ -128,7 +128,7 @@ class Element:
         return float(self.variable[self.position])
 
 
-def by_shard(variables: mlp.Variables, gradients: Sequence[tf.Tensor]) -> tuple[mlp.Variables, list[tf.Tensor]]:
+def by_shard(variables: model.Variables, gradients: Sequence[tf.Tensor]) -> tuple[model.Variables, list[tf.Tensor]]:
     """The parts of the variables, each on one server, and the matching parts of the gradients."""
     parts = [shards(parameter) for parameter in variables.parameters]
     pieces = [
@@ -136,7 +136,7 @@ def by_shard(variables: mlp.Variables, gradients: Sequence[tf.Tensor]) -> tuple[
         for gradient, parameter_shards in zip(gradients, parts, strict=True)
     ]
     momenta = [shard for momentum in variables.momenta for shard in shards(momentum)]
-    return mlp.Variables(list(chain(*parts)), momenta), list(chain(*pieces))
+    return model.Variables(list(chain(*parts)), momenta), list(chain(*pieces))
 
 
 def shards(variable: tf.Variable) -> Sequence[tf.Variable]:

@@ -10,7 +10,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from common.contract.mlp import State
+from common.contract.model import State
 from common.contract.rows import Piece
 from common.contract.task import MEASURED_FIELDS, Task
 from common.errors import UserError

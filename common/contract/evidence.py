@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common.contract.mlp import State
+from common.contract.model import State
 from common.errors import LaunchFailedError, UserError
 
 MOST_BYTES = 2**31

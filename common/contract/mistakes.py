@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.oracle import LOSS_TOLERANCE, loss_deviation
 from common.contract.reading import Counts, Reading, Step, TensorUpdate, Trained
 from common.contract.recipe import Coefficient
@@ -175,7 +175,7 @@ def _frozen(counts: Counts, update: TensorUpdate) -> Counts | None:
 
 
 def _rate(update: TensorUpdate) -> float:
-    return mlp.learning_rate(update.trained.task, update.step.step)
+    return model.learning_rate(update.trained.task, update.step.step)
 
 
 MISTAKES = (

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from common.contract import dataset, mlp, rows
-from common.contract.mlp import Trajectory
+from common.contract import dataset, model, rows
+from common.contract.model import Trajectory
 from common.contract.rows import Piece
 from common.contract.task import Task
 
@@ -35,7 +35,7 @@ def run_oracle(
     """
     data = dataset.load(task)
     with threadpool_limits(1):
-        trained = mlp.train(task, _batches(task, data, global_batch, steps, earlier_pieces), dtype)
+        trained = model.train(task, _batches(task, data, global_batch, steps, earlier_pieces), dtype)
     kept = trained.row_losses[sum(piece.steps for piece in earlier_pieces) :]
     missing = [np.full(global_batch, np.nan)] * (steps - len(kept))
     return dataclasses.replace(trained, row_losses=[*missing, *kept])
@@ -47,16 +47,16 @@ def loss_deviation(loss: float | None, expected: float) -> float:
     return deviation if math.isfinite(deviation) else math.inf
 
 
-def training_loss(task: Task, weights: mlp.State) -> float:
+def training_loss(task: Task, weights: model.State) -> float:
     """The mean cross-entropy of all training rows under these weights, in float64; not finite if a weight isn't."""
     data = dataset.load(task)
-    exact = {name: weights[name].astype(np.float64) for name in mlp.parameter_names(task)}
+    exact = {name: weights[name].astype(np.float64) for name in model.parameter_names(task)}
     total = 0.0
     with threadpool_limits(1), np.errstate(all="ignore"):
         for start in range(0, len(data.train_labels), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
-            logits = mlp.forward(task, exact, data.train_features[part].astype(np.float64))[-1]
-            total += mlp.row_losses(logits, data.train_labels[part]).sum()
+            logits = model.forward(task, exact, data.train_features[part].astype(np.float64))
+            total += model.row_losses(logits, data.train_labels[part]).sum()
     return float(total / len(data.train_labels))
 
 

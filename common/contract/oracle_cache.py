@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from common.contract import dataset, oracle
-from common.contract.mlp import Trajectory
+from common.contract.model import Trajectory
 from common.contract.rows import Piece
 from common.contract.task import Task
 from common.errors import UserError
@@ -24,7 +24,7 @@ from common.files import cache_folder, write_atomically
 _LOSSES = "row_losses"
 """The name of that array in a file; the others are the final state's."""
 
-_CODE = ("dataset.py", "mlp.py", "oracle.py", "rows.py", "task.py")
+_CODE = ("dataset.py", "layers.py", "model.py", "oracle.py", "rows.py", "task.py")
 
 
 def of_batch(

@@ -9,9 +9,9 @@ from typing import Literal
 
 import numpy as np
 
-from common.contract import mlp, recipe
+from common.contract import model, recipe
 from common.contract.dataset import Dataset
-from common.contract.mlp import State
+from common.contract.model import State
 from common.contract.recipe import Gradient, Solved, TensorRecipe, Update
 from common.contract.rows import Share
 from common.contract.task import Task
@@ -110,7 +110,8 @@ class Trained:
     @property
     def shards(self) -> int:
         """Into how many parts the batch is divided, whose gradients are the columns."""
-        return 1 if self.recipe is Recipe.WHOLE_BATCH else self.workers
+        is_whole = self.recipe is Recipe.WHOLE_BATCH or self.task.batch_norm == "synchronised"
+        return 1 if is_whole else self.workers
 
     def counts(self, replica: int, tensor: str) -> Counts:
         """What the declared recipe says of a tensor."""
@@ -172,7 +173,7 @@ def owners_of(task: Task, workers: int) -> dict[str, int]:
     `_partition_parameters` of `ZeroRedundancyOptimizer`.
     """
     held, owners = [0] * workers, dict[str, int]()
-    sizes = {name: value.size for name, value in mlp.initial_weights(task).items()}
+    sizes = {name: value.size for name, value in model.initial_weights(task).items()}
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         owners[name] = held.index(min(held))
         held[owners[name]] += sizes[name]
@@ -187,7 +188,7 @@ def read(
     What is wrong of it isn't named yet. Raises ValueError for states that aren't those of this task, or without a
     single update.
     """
-    task, names = trained.task, mlp.parameter_names(trained.task)
+    task, names = trained.task, model.parameter_names(trained.task)
     apart = list[int]()
     for step, states in evidence.items():
         if len(states) not in (1, trained.shards) and trained.shards > 1:
@@ -202,7 +203,7 @@ def read(
         raise ValueError("it has no step with the states before and after")
     initial = 0.0
     if 0 in evidence:
-        contract = mlp.initial_weights(task)
+        contract = model.initial_weights(task)
         difference = sum(float(((evidence[0][0][name] - contract[name]) ** 2).sum()) for name in names)
         initial = float(np.sqrt(difference / sum(float((value**2).sum()) for value in contract.values())))
     steps = {(each.step.step, each.step.replica): each.step for each in tensor_updates}
@@ -214,7 +215,7 @@ class _Reader:
         self, trained: Trained, evidence: Mapping[int, Sequence[State]], data: Dataset, are_alike: bool
     ) -> None:
         self._trained, self._evidence, self._data, self._are_alike = trained, evidence, data, are_alike
-        self._names = mlp.parameter_names(trained.task)
+        self._names = model.parameter_names(trained.task)
         # A step's gradients are those of the step before for the next one.
         self._gradients = lru_cache(maxsize=2)(self._gradients_of)
 
@@ -234,23 +235,25 @@ class _Reader:
                 velocity = {name: before[f"{name}.momentum"] for name in self._names if f"{name}.momentum" in before}
                 stale = None
             else:
-                rate = mlp.learning_rate(self._trained.task, step - 1)
+                rate = model.learning_rate(self._trained.task, step - 1)
                 velocity = {
                     name: (evidence[step - 1][replica][name].astype(np.float64) - before[name]) / rate
                     for name in self._names
                 }
                 stale = recipe.mean_of(earlier)
             state = {name: before[name] for name in self._names}
-            rate = mlp.learning_rate(self._trained.task, step)
+            rate = model.learning_rate(self._trained.task, step)
             yield replica, Update(state, after, rate, gradients, velocity or None, stale)
 
     def tensor_updates(self, step: int, replica: int, update: Update) -> list[TensorUpdate]:
         """Every tensor of an update, with the cause of what no sum of the workers' gradients explains."""
         trained = self._trained
         index = step - trained.first_step
+        row_losses = np.concatenate([gradient.row_losses for gradient in update.gradients])
+        expected = [float(part.mean()) for part in np.array_split(row_losses, max(1, len(trained.losses)))]
         losses = tuple(
-            (recorded[index] if index < len(recorded) else None, update.gradients[min(shard, trained.shards - 1)].loss)
-            for shard, recorded in enumerate(trained.losses)
+            (recorded[index] if index < len(recorded) else None, loss)
+            for recorded, loss in zip(trained.losses, expected, strict=False)
         )
         known = update.velocity is not None, update.stale is not None, self._are_alike
         unread = Step(step, replica, {}, losses)

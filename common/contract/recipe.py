@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from common.contract import mlp
-from common.contract.mlp import State
+from common.contract import model
+from common.contract.model import State
 from common.contract.task import Task
 
 WEIGHT_ROUNDING = 2.0**-24
@@ -43,8 +43,8 @@ class Gradient:
     """A worker's mean gradient, of its own rows at its own replica's weights."""
 
     mean: State
-    loss: float = 0.0
-    """The mean loss of the same rows at the same weights."""
+    row_losses: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """The loss of each of these rows at the same weights, (rows,)."""
     noise: Mapping[str, float] = field(default_factory=dict[str, float])
     """By tensor, the norm by which it may be another one in float32, beyond GRADIENT_ROUNDING: where activations are
     saturated, and where rows are at a ReLU's kink, whose other side float32 may take."""
@@ -178,22 +178,22 @@ def worker_gradient(
     task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray, labels: np.ndarray
 ) -> Gradient:
     """Return the mean gradient of a worker's own rows, (rows, inputs) and (rows,), in float64 at its own weights."""
-    names = mlp.parameter_names(task)
+    names = model.parameter_names(task)
     if missing := [name for name in names if name not in weights]:
         raise ValueError(f"{missing[0]} is missing")
     exact = {name: weights[name].astype(np.float64) for name in names}
     rows = features.astype(np.float64), labels
-    loss, mean, pre_activations = mlp.loss_and_gradients(task, exact, *rows)
-    single = {name: weights[name].astype(np.float32) for name in names}
-    _, rounded, _ = mlp.loss_and_gradients(task, single, features.astype(np.float32), labels)
+    computed = model.loss_and_gradients(task, exact, *rows)
+    mean, single = computed.gradients, {name: weights[name].astype(np.float32) for name in names}
+    rounded = model.loss_and_gradients(task, single, features.astype(np.float32), labels).gradients
     noise = {name: _TIMES_NUMPY * float(np.linalg.norm(rounded[name] - mean[name])) for name in names}
-    hidden = pre_activations[:-1] if task.activation == "relu" else []
-    if any(np.abs(values).min() <= KINK_DISTANCE for values in hidden):
-        (_, below, _), (_, above, _) = (
-            mlp.loss_and_gradients(task, exact, *rows, kink=kink) for kink in (-KINK_DISTANCE, KINK_DISTANCE)
+    if computed.kink_distance <= KINK_DISTANCE:
+        below, above = (
+            model.loss_and_gradients(task, exact, *rows, kink=kink).gradients
+            for kink in (-KINK_DISTANCE, KINK_DISTANCE)
         )
         noise = {name: noise[name] + float(np.linalg.norm(below[name] - above[name])) for name in names}
-    return Gradient(mean, loss, noise)
+    return Gradient(mean, computed.row_losses, noise)
 
 
 def mean_of(gradients: Sequence[Gradient]) -> State:

@@ -40,8 +40,8 @@ class Batch:
 
     @property
     def labels(self) -> np.ndarray:
-        """(rows,) int64."""
-        return self.dataset.train_labels.take(self.rows, out=self.buffer[1], mode="clip")
+        """(rows,) int64; of a text (rows, positions)."""
+        return self.dataset.train_labels.take(self.rows, axis=0, out=self.buffer[1], mode="clip")
 
 
 class RowOrder:

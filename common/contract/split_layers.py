@@ -15,7 +15,12 @@ def split_axis(layer: int, layers: int) -> int:
 
 
 def check_layers_divide(task: Task, workers: int) -> None:
-    """Raise UserError where a layer can't be split evenly among the workers."""
+    """Raise UserError where a layer can't be split, or not evenly among the workers."""
+    # Nox reads the declarations, which import this module, under the user's Python, which needs no NumPy.
+    from common.contract.model import check_kinds
+
+    taken = frozenset({"Dense", "Activation"})
+    check_kinds(task, taken, "Tensor parallelism", "choose --model mlp, or a strategy that divides the rows")
     for layer, widths in enumerate(itertools.pairwise(task.dimensions)):
         axis = split_axis(layer, len(task.dimensions) - 1)
         if widths[axis] % workers:

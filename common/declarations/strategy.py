@@ -391,7 +391,7 @@ class Family:
 # Equal is only what is the same, since its mappings have no hash.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Strategy:
-    """A way to train the MLP: the declaration that all else derives from."""
+    """A way to train the model: the declaration that all else derives from."""
 
     name: str
     """What it is called everywhere."""
@@ -423,6 +423,8 @@ class Strategy:
     """The values of its options with which every step sees the gradients of all workers; empty: it always does."""
     check: Callable[[Task, Options, int, int], object] = lambda task, options, workers, gpus: None
     """Raises UserError where the task and the options can't be had with so many workers and local GPUs."""
+    batch_norms: tuple[str, ...] = ("local",)
+    """The kinds of batch normalisation that it can have with several workers."""
     alone: Recipe | None = None
     """What an update is made of with --no-exchange; None where no gradients of whole weights are."""
     compared_with: Mapping[str, str] = field(default_factory=dict)
@@ -438,6 +440,15 @@ class Strategy:
     over_links: tuple[Mapping[str, object], ...] = ()
     """Values with which it sends fewer bytes, or sends them otherwise: launched as well where the bandwidth of hosts'
     links is chosen."""
+
+    def refuse(self, task: Task, options: Options, workers: int, gpus: int) -> None:
+        """Raise UserError where `check` does, and for batch normalisation that the strategy can't have."""
+        if workers > 1 and task.batch_norm not in ("none", *self.batch_norms):
+            able = " or ".join(f"--batch-norm {kind}" for kind in self.batch_norms) or "one worker, or another strategy"
+            raise UserError(f"{self.name} can't have --batch-norm {task.batch_norm} with several workers: use {able}.")
+        if task.batch_norm == "synchronised" and not has_exchange(options):
+            raise UserError("--batch-norm synchronised exchanges statistics: leave --no-exchange out.")
+        self.check(task, options, workers, gpus)
 
     def is_synchronous(self, options: Options) -> bool:
         """Whether every step sees the gradients of all workers, so that a launch follows the oracle."""

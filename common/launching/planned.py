@@ -148,7 +148,7 @@ class PlannedLaunch:
             files.append(trace_path(folder / f"{name}.json").name)
 
         def check(gpus: int) -> None:
-            strategy.check(task, self.options, self.workers, gpus)
+            strategy.refuse(task, self.options, self.workers, gpus)
             share_of(task, strategy.work, strategy.is_synchronous(self.options), 0, self.workers)
 
         return Job(

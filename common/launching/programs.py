@@ -63,7 +63,7 @@ def refuse_early(program: Program, request: Request) -> None:
     workload, workers, options, gpus = request.workload, request.workers, request.options, len(machine.gpu_names())
     match program, workload:
         case Strategy(), Task():
-            program.check(workload, options, workers, gpus)
+            program.refuse(workload, options, workers, gpus)
             _refuse_fault(program, workload, workers, options)
         case Library(), Sweep():
             _refuse_collectives(program, workload, gpus)

@@ -1,7 +1,6 @@
 """The probes' loop: the matrix products of one training step and one exchange of its gradients, clocked alone."""
 
 import dataclasses
-import itertools
 import math
 import os
 import time
@@ -11,7 +10,8 @@ from typing import Literal
 
 from msgspec.structs import asdict
 
-from common.contract import mlp
+from common.contract import model
+from common.contract.layers import Convolution, Dense
 from common.contract.task import Task
 from common.declarations.strategy import Strategy
 from common.measurement import startup
@@ -27,14 +27,23 @@ _INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile"
 
 
 def products_of_step(task: Task, rows: int) -> list[Product]:
-    """The matrix products of one training step on so many rows; the first layer needs no gradient by its inputs."""
+    """The products of one training step on so many rows with weights and kernels; those of attention are left out.
+
+    The first layer needs no gradient by its inputs.
+    """
     kinds: tuple[Literal["forward", "weight gradient", "input gradient"], ...]
     kinds = ("forward", "weight gradient", "input gradient")
-    return [
-        Product(layer, kind, rows, inputs, outputs)
-        for layer, (inputs, outputs) in enumerate(itertools.pairwise(task.dimensions))
-        for kind in (kinds if layer else kinds[:2])
-    ]
+    products = list[Product]()
+    for number, (layer, shape) in enumerate(model.leaves(task)):
+        image: tuple[int, ...] = ()
+        if isinstance(layer, Convolution):
+            image = (shape[0], shape[1], layer.size, layer.padding)
+        elif not isinstance(layer, Dense):
+            continue
+        positions = 1 if image else math.prod(shape[:-1])
+        for kind in kinds if number else kinds[:2]:
+            products.append(Product(number, kind, rows * positions, layer.inputs, layer.outputs, *image))
+    return products
 
 
 def rows_per_worker(task: Task, workers: int) -> int:
@@ -92,7 +101,7 @@ def declared(strategy: Strategy, task: Task) -> dict[str, object]:
         "world_size": workers,
         "threads_per_worker": task.threads,
         "operation": strategy.family.probe.operation,
-        "exchanged_bytes": mlp.parameter_bytes(task) if workers > 1 else 0,
+        "exchanged_bytes": model.parameter_bytes(task) if workers > 1 else 0,
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import asdict
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.rows import shards_of
 from common.contract.task import Task
 from common.contract.work import Work
@@ -65,7 +65,7 @@ def declared(
     """
     launch_site = launch_site or site()
     hosts = len(launch_site.hosts) if launch_site else 1
-    traffic = strategy.traffic(mlp.parameter_bytes(task), world_size, options, hosts)
+    traffic = strategy.traffic(model.parameter_bytes(task), world_size, options, hosts)
     synchronous = strategy.is_synchronous(options)
     return (launch_site.facts() if launch_site else {}) | {
         "strategy": strategy.name,

@@ -11,10 +11,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from common import errors
-from common.contract import dataset, mlp
+from common.contract import dataset, model
 from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from common.contract.evidence import MOST_BYTES, EvidenceFile, evidence_path
-from common.contract.mlp import State
+from common.contract.model import State
 from common.contract.rows import Batch, shards_of, share_of
 from common.contract.task import Task
 from common.contract.work import Work
@@ -47,7 +47,7 @@ class Run:
     ) -> None:
         joined = startup.moment()
         self._memory_at_start = machine.watch_memory()
-        strategy.check(task, options, world.size, len(machine.gpu_names()))
+        strategy.refuse(task, options, world.size, len(machine.gpu_names()))
         self.strategy, self.task, self.options, self.world = strategy, task, options, world
         synchronous = strategy.is_synchronous(options)
         self._share = share_of(task, strategy.work, synchronous, world.rank, world.size)
@@ -67,13 +67,13 @@ class Run:
             self._share = dataclasses.replace(self._share, earlier_pieces=checkpoint.earlier_for(self.global_batch))
         self.first_step = checkpoint.step if checkpoint else 0
         """The step that every rank begins with."""
-        self.initial_state = checkpoint.state if checkpoint else mlp.initial_weights(task)
+        self.initial_state = checkpoint.state if checkpoint else model.initial_weights(task)
         """What every rank begins with: weights, and momentum where a checkpoint has any."""
         pinned_cores = world.pinning.pinned_cores
         # Where no worker waits for the others, nobody has the weights before and after an update.
         recipe = strategy.recipe(options) if synchronous or world.size == 1 else None
         replicas = 1 if recipe and recipe.keeps_alike else world.size
-        is_told = recipe and MOST_STATES * replicas * mlp.parameter_bytes(task) <= MOST_BYTES
+        is_told = recipe and MOST_STATES * replicas * model.parameter_bytes(task) <= MOST_BYTES
         drawing = startup.moment()
         [draw, *_] = world.all_gather(unforeseen()) if is_told else [None]
         self._windows = windows_of(task, self.first_step, draw)
@@ -123,7 +123,8 @@ class Run:
         """Each window's batches. The clock starts on yield. Call `observe` for every batch before asking for more."""
         rows = self.rows(self.first_step)
         # One buffer for all steps: a new one each time would be memory that no cache holds.
-        buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(self._share.count, int))
+        labels_shape = (self._share.count, *self.dataset.train_labels.shape[1:])
+        buffer = (np.empty((self._share.count, self.task.dimensions[0]), np.float32), np.empty(labels_shape, int))
         reading = startup.moment()
         self._leave_evidence()
         self.clock.leave_out(reading)
@@ -268,7 +269,7 @@ class Run:
     def _save(self, state: State) -> None:
         """Measure the test accuracy of the state as it is now, and save the state where the task names a file."""
         with threadpool_limits(self.task.threads):
-            accuracy = mlp.accuracy(self.task, state, self.dataset.test_features, self.dataset.test_labels)
+            accuracy = model.accuracy(self.task, state, self.dataset.test_features, self.dataset.test_labels)
         seconds = round(self.clock.training_seconds, 6)
         self._accuracies.append(Accuracy(step=self._step, accuracy=accuracy, training_seconds=seconds))
         if self.task.checkpoint:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from scipy.optimize import root_scalar
 
+from common.contract.model import pieces
 from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.prediction.measured import Measured, Scenario
@@ -98,7 +99,7 @@ def _half_efficiency_workers(model: Model, each: Scenario) -> int | None:
 def most_workers(strategy: str, preset: str) -> int:
     """The most workers that are predicted: a pipeline has no more stages than layers."""
     is_divided = catalogue.find(strategy).work.is_divided
-    return len(PRESETS[preset].dimensions) - 1 if is_divided else MOST_WORKERS
+    return len(pieces(PRESETS[preset])) if is_divided else MOST_WORKERS
 
 
 def _bandwidth_for(model: Model, each: Scenario, efficiency: float) -> float | None:

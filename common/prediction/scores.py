@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from msgspec import structs
 
-from common.contract.mlp import parameter_bytes
+from common.contract.model import parameter_bytes
 from common.contract.task import PRESETS
 from common.prediction.forecast import scenario_of
 from common.prediction.measured import Measured, Scenario

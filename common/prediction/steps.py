@@ -1,13 +1,15 @@
 """What a step of each graph takes: what waits for what on one rank, which stands for all that are alike.
 
-Computing is divided among the layers by their multiplications: a layer of (inputs, outputs) takes inputs x outputs
-forward, and backward as many for the gradients by its weights and, but for the first layer, by its inputs.
+Computing is divided among the layers by their multiplications: backward a layer takes as many as forward for the
+gradients by its weights and, but for the first layer, by its inputs.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from common.contract.model import pieces
 from common.contract.task import Task
 from common.contract.work import Order
 from common.declarations.strategy import Graph
@@ -21,7 +23,7 @@ Sends = Callable[[str, float], float]
 
 @dataclass(frozen=True)
 class Layer:
-    """What one layer of the MLP takes and sends."""
+    """What one layer with parameters takes and sends."""
 
     forward: float
     """Seconds."""
@@ -39,18 +41,18 @@ class Layer:
 
 def layers_of(task: Task, rows: int, seconds: float) -> list[Layer]:
     """The layers of a task, of which a step with so many `rows` takes so many `seconds`."""
-    widths = [*pairwise(task.dimensions)]
-    forward = [inputs * outputs for inputs, outputs in widths]
-    backward = [(2 if number else 1) * products for number, products in enumerate(forward)]
+    parts = pieces(task)
+    forward = [part.operations for part in parts]
+    backward = [(2 if number else 1) * operations for number, operations in enumerate(forward)]
     unit = seconds / (sum(forward) + sum(backward))
     return [
         Layer(
             forward=unit * forwards,
             backward=unit * backwards,
-            array_bytes=(4 * inputs * outputs, 4 * outputs) if task.bias else (4 * inputs * outputs,),
-            output_bytes=4 * rows * outputs,
+            array_bytes=tuple(4 * math.prod(shape) for shape in part.shapes.values()),
+            output_bytes=4 * rows * math.prod(part.output_shape),
         )
-        for (inputs, outputs), forwards, backwards in zip(widths, forward, backward, strict=True)
+        for part, forwards, backwards in zip(parts, forward, backward, strict=True)
     ]
 
 

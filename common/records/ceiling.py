@@ -26,7 +26,10 @@ class Window(Part, frozen=True, kw_only=True):
 
 
 class Product(Part, frozen=True):
-    """One matrix product of a training step, of a layer from `inputs` to `outputs` and so many rows."""
+    """One matrix product of a training step, of a layer from `inputs` to `outputs` and so many rows.
+
+    Of a convolution, `inputs` and `outputs` are channels, and rows are images.
+    """
 
     layer: Count
     kind: Literal["forward", "weight gradient", "input gradient"]
@@ -34,11 +37,22 @@ class Product(Part, frozen=True):
     rows: Positive
     inputs: Positive
     outputs: Positive
+    height: Count = 0
+    """Of the images that a convolution reads; 0 for a plain product. So it is with what follows."""
+    width: Count = 0
+    size: Count = 0
+    """Height and width of the kernel."""
+    padding: Count = 0
 
     @property
     def operations(self) -> int:
-        """Floating point operations: a multiplication and an addition for each row, input and output."""
-        return 2 * self.rows * self.inputs * self.outputs
+        """Floating point operations: a multiplication and an addition for each row, input and output.
+
+        Of a convolution, for each pixel of the output and of the kernel as well.
+        """
+        height, width = (edge + 2 * self.padding - self.size + 1 for edge in (self.height, self.width))
+        pixels = height * width * self.size**2 if self.size else 1
+        return 2 * self.rows * self.inputs * self.outputs * pixels
 
 
 class ClockedProduct(Product, frozen=True, kw_only=True):

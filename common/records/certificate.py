@@ -11,8 +11,8 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from common.contract import mlp, oracle_cache
-from common.contract.mlp import State, Trajectory
+from common.contract import model, oracle_cache
+from common.contract.model import State, Trajectory
 from common.contract.oracle import LOSS_TOLERANCE, loss_deviation
 from common.contract.reading import Reading
 from common.contract.recipe import Coefficient
@@ -238,7 +238,7 @@ def _compared(
     certificate = _with_recipe(certificate, reading)
     wrong_losses = [*_missing(certificate, record)]
     wrong = [*wrong_losses, *reading.mistakes]
-    if record.task.is_smooth and record.exchange and not wrong_losses:
+    if model.is_smooth(record.task) and record.exchange and not wrong_losses:
         _check(record, maths_of(record.task))
         trajectory = oracle(record)
         deviations = _loss_deviations(record, trajectory)
@@ -277,12 +277,11 @@ def _surest(coefficients: Sequence[Coefficient | None]) -> float:
 
 def _check(record: Record, maths: Task) -> None:
     """Raises UserError where the rows of the launch aren't those on this machine, or its oracle wouldn't end."""
-    # Forwards, for the gradients by the weights and for those by the inputs, a multiplication and an addition each.
     largest = max([record.examples_per_step, *(piece.global_batch for piece in record.earlier_pieces)])
-    operations = 6 * mlp.parameter_bytes(maths) // 4 * largest * record.task.steps
-    if operations > MOST_OPERATIONS or mlp.parameter_bytes(maths) > MOST_PARAMETER_BYTES:
+    operations = model.operations(maths) * largest * record.task.steps
+    if operations > MOST_OPERATIONS or model.parameter_bytes(maths) > MOST_PARAMETER_BYTES:
         raise UserError(
-            f"Its oracle would take {operations:.0e} operations on {mlp.parameter_bytes(maths):.0e} bytes of "
+            f"Its oracle would take {operations:.0e} operations on {model.parameter_bytes(maths):.0e} bytes of "
             f"parameters, of which {MOST_OPERATIONS:.0e} and {MOST_PARAMETER_BYTES:.0e} are tried: launch less."
         )
     if record.data_sha256 and record.data_sha256 != oracle_cache.data_digest(maths):

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from common.contract import oracle_cache
+from common.contract.model import is_smooth
 from common.contract.rows import share_of
 from common.contract.task import maths_of
 from common.declarations import catalogue
@@ -208,7 +209,7 @@ def compute_oracles(launches: Iterable[PlannedLaunch]) -> None:
         strategy, task = launch.strategy, launch.task
         is_asynchronous = not strategy.is_synchronous(launch.options) and launch.workers > 1
         # What is asynchronous is told by its final weights alone; else a network without ReLUs follows the trajectory.
-        if not has_exchange(launch.options) or (not task.checkpoint if is_asynchronous else not task.is_smooth):
+        if not has_exchange(launch.options) or (not task.checkpoint if is_asynchronous else not is_smooth(task)):
             continue
         # Without data, or with a batch that doesn't divide, there is no launch to compare either.
         with contextlib.suppress(UserError):

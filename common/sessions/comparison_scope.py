@@ -12,8 +12,8 @@ import pandas
 import tyro
 
 from common.contract.dataset import preset_task
-from common.contract.mlp import parameter_bytes
-from common.contract.task import Task
+from common.contract.model import parameter_bytes
+from common.contract.task import PRESETS, Task
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, Options, Strategy, has_exchange, label
 from common.errors import NotInstalledError, UserError
@@ -50,6 +50,8 @@ class Scope:
     preset: tuple[str, ...] = ()
     """Measure throughput on these presets; none named: the profile's. Where mnist is one of them, it takes the place of
     digits for certificate and accuracy."""
+    models: tuple[str, ...] = ()
+    """Measure and certify these networks, each on its own preset: mlp, lenet, fashion_cnn, gpt; or presets' names."""
     repetitions: int | None = None
     """Launches of each kind that tells the speed; none: 10 (full), or as many as fit into the time (quick)."""
     minutes: float | None = None
@@ -66,6 +68,12 @@ class Scope:
             catalogue.find(name)
         for name in self.preset:
             preset_task(name)
+        if self.models and self.preset:
+            raise UserError("--models names a preset for each network: leave --preset out.")
+        if unknown := [name for name in self.models if name not in {*MODEL_PRESETS, *PRESETS}]:
+            raise UserError(
+                f"There is no network named '{unknown[0]}': choose some of {', '.join(MODEL_PRESETS)}, or a preset."
+            )
         counts = [*self.workers, 1 if self.repetitions is None else self.repetitions]
         if not self.workers or min(counts) < 1:
             raise UserError("--workers and --repetitions take whole numbers above 0.")
@@ -89,6 +97,18 @@ class Scope:
         return self.repetitions or _FULL_REPETITIONS
 
 
+MODEL_PRESETS = {"mlp": "pathway"} | {
+    task.model: name for name, task in reversed(PRESETS.items()) if task.model != "mlp"
+}
+"""The preset on which a network is measured."""
+
+
+def measured_presets(scope: Scope) -> tuple[str, ...]:
+    """Presets on which throughput is measured: those named, those of the named networks, or the profile's."""
+    of_models = tuple(MODEL_PRESETS.get(name, name) for name in scope.models)
+    return scope.preset or of_models or (("digits", "pathway", "wide") if scope.profile == "full" else ("pathway",))
+
+
 def whole_round(scope: Scope, repetition: int, order: random.Random) -> Stage[PlannedLaunch]:
     """A round of everything, shuffled across frameworks; the first one holds the certificates as well.
 
@@ -107,6 +127,8 @@ def whole_round(scope: Scope, repetition: int, order: random.Random) -> Stage[Pl
 
 def certified_presets(scope: Scope) -> tuple[str, ...]:
     """Presets on which every strategy is held against the oracle."""
+    if scope.models:
+        return measured_presets(scope)
     mnist = dict.fromkeys(preset_task(name).preset for name in scope.preset if name.startswith("mnist"))
     return (*(mnist or ("digits",)), *(("pathway",) if scope.profile == "full" else ()))
 
@@ -245,7 +267,7 @@ def speed_launches(
         variants += [dataclasses.replace(variant, exchange=False) for variant in variants]
     variants += over_links if is_chosen else []
     launches = list[PlannedLaunch]()
-    for preset in scope.preset or (("digits", "pathway", "wide") if full else ("pathway",)):
+    for preset in measured_presets(scope):
         for scaling in ("weak", "strong") if full else ("weak",):
             task = dataclasses.replace(
                 preset_task(preset), scaling=scaling, workers=size.workers, deadline_seconds=180.0
@@ -305,7 +327,7 @@ def certificate_task(preset: str, workers: int) -> Task:
         preset_task(preset),
         scaling="strong",
         workers=workers,
-        steps=120 if preset == "pathway" else 300,
+        steps=120 if preset == "pathway" else preset_task(preset).steps,
         checkpoint_steps=25,
         deadline_seconds=180.0,
         checkpoint=Path("weights.safetensors"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from common.contract import mlp
+from common.contract import model
 from common.observations import answers
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
@@ -30,7 +30,7 @@ def table(configurations: pd.DataFrame, launches: pd.DataFrame, records: Mapping
     together = measured.where(~sweeps["is_chosen"]).groupby([sweeps[name] for name in _PLACE]).transform("median")
     bandwidth = sweeps["bandwidth_bits_per_second"].fillna(together)
     first = launches.drop_duplicates("regime").set_index("regime")["launch"]
-    sizes = sweeps["regime"].map(lambda regime: mlp.parameter_bytes(records[first[regime]].task))
+    sizes = sweeps["regime"].map(lambda regime: model.parameter_bytes(records[first[regime]].task))
     # An asynchronous step is one worker's.
     rows = sweeps["global_batch"] / sweeps["workers"].where(sweeps["synchronous"], 1)
     sweeps = sweeps.assign(

@@ -20,7 +20,7 @@ from torch.nn.functional import cross_entropy
 
 from common.declarations.arguments import parse_command_line
 from common.measurement.run import Run
-from pytorch_impl import inputs, mlp
+from pytorch_impl import inputs, model
 from pytorch_impl.strategies import MINE
 from pytorch_impl.world import join, leave
 
@@ -35,21 +35,23 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    model = mlp.build_model(task, options.bf16_autocast).to(device)
-    optimizer = mlp.build_optimizer(task, model)
-    schedule = mlp.build_schedule(task, optimizer, run.first_step)
-    mlp.load_state(task, model, optimizer, run.initial_state)
-    for parameter in model.parameters():
+    network = model.build_model(task, options.bf16_autocast).to(device)
+    optimizer = model.build_optimizer(task, network)
+    schedule = model.build_schedule(task, optimizer, run.first_step)
+    model.load_state(task, network, optimizer, run.initial_state)
+    for parameter in network.parameters():
         dist.broadcast(parameter.data, src=0)
     load = inputs.loader(run, device)
-    run.export_with(partial(mlp.export_state, task, model, optimizer), partial(mlp.held_bytes, model, optimizer))
+    run.export_with(
+        partial(model.export_state, task, network, optimizer), partial(model.held_bytes, network, optimizer)
+    )
 
     for batch in run.steps():
         features, labels = load(batch)
         optimizer.zero_grad()
-        loss = cross_entropy(model(features), labels)
+        loss = cross_entropy(network(features), labels)
         loss.backward()
-        for parameter in model.parameters() if options.exchange else ():
+        for parameter in network.parameters() if options.exchange else ():
             # The line that makes it distributed.
             for part in parameter.grad.flatten().chunk(options.pieces):
                 dist.all_reduce(part)

@@ -45,7 +45,7 @@ class Arguments:
 
     strategies: tuple[Literal[MEASURED], ...] = MEASURED
     """Strategies to measure."""
-    preset: tuple[Literal["pathway", "wide"], ...] = ("pathway", "wide")
+    preset: tuple[Literal["pathway", "wide", "mnist_cnn"], ...] = ("pathway", "wide")
     """Presets to measure them on."""
     workers: tuple[int, ...] = (1, 2)
     """Numbers of workers."""

@@ -6,8 +6,9 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.task import Task
 from common.measurement.run import Run
 from tests.benchmarks.paired import BareWindow
@@ -17,6 +18,16 @@ def loss_of(task: Task, parameters: list[jax.Array], features: jax.Array, labels
     """The mean cross-entropy of the rows, as anybody would write it."""
     activate = jax.nn.relu if task.activation == "relu" else jnp.tanh
     values = features
+    if task.model == "fashion_cnn":
+        values = values.reshape(-1, 28, 28, 1)
+        for padding in ("SAME", "VALID"):
+            kernel, bias, *parameters = parameters
+            axes = ("NHWC", "HWIO", "NHWC")
+            values = jax.nn.relu(
+                lax.conv_general_dilated(values, kernel, (1, 1), padding, dimension_numbers=axes) + bias
+            )
+            values = lax.reduce_window(values, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        values = values.reshape(-1, 2304)
     for position in range(0, len(parameters), 2 if task.bias else 1):
         values = activate(values) if position else values
         values = values @ parameters[position]
@@ -37,7 +48,7 @@ def make_window(
     `average` takes the mean of the gradients over the workers.
     """
     task = run.task
-    parameters = [place(np.array(value)) for value in mlp.initial_weights(task).values()]
+    parameters = [place(np.array(value)) for value in model.initial_weights(task).values()]
     train_set = place(run.dataset.train_features), place(run.dataset.train_labels)
 
     def train_step(parameters: list[jax.Array], rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
@@ -51,7 +62,7 @@ def make_window(
     def window(rows_of_steps: list[np.ndarray]) -> None:
         nonlocal parameters
         for position, rows in enumerate(rows_of_steps):
-            rate = np.float32(mlp.learning_rate(task, position))
+            rate = np.float32(model.learning_rate(task, position))
             parameters, _ = step(parameters, place_rows(rows), rate, *train_set)
         jax.block_until_ready(parameters)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.task import Task
 from common.measurement.run import Run
 from tests.benchmarks.paired import BareWindow
@@ -19,6 +19,11 @@ def logical_devices(run: Run) -> list[str]:
 def logits_of(task: Task, parameters: list[tf.Variable], values: tf.Tensor) -> tf.Tensor:
     """Logits, (rows, classes), of the features in `values`, (rows, inputs)."""
     activate = tf.nn.relu if task.activation == "relu" else tf.tanh
+    if task.model == "fashion_cnn":
+        first, first_bias, second, second_bias, *parameters = parameters
+        values = tf.nn.relu(tf.nn.conv2d(tf.reshape(values, (-1, 28, 28, 1)), first, 1, "SAME") + first_bias)
+        values = tf.nn.relu(tf.nn.conv2d(tf.nn.max_pool2d(values, 2, 2, "VALID"), second, 1, "VALID") + second_bias)
+        values = tf.reshape(tf.nn.max_pool2d(values, 2, 2, "VALID"), (-1, 2304))
     for position in range(0, len(parameters), 2 if task.bias else 1):
         values = activate(values) if position else values
         values = tf.matmul(values, parameters[position])
@@ -30,7 +35,7 @@ def make_window(run: Run, strategy: tf.distribute.Strategy) -> BareWindow:
     """A function that trains one step on each of the given arrays of rows, with the data on the devices."""
     task, local_replicas = run.task, len(strategy.extended.worker_devices)
     with strategy.scope():
-        parameters = [tf.Variable(value) for value in mlp.initial_weights(task).values()]
+        parameters = [tf.Variable(value) for value in model.initial_weights(task).values()]
     train_features, train_labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
 
     def replica_step(rows: tf.Tensor) -> tuple:
@@ -58,6 +63,6 @@ def make_window(run: Run, strategy: tf.distribute.Strategy) -> BareWindow:
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for position, rows in enumerate(rows_of_steps):
-            step(tf.constant(rows), tf.constant(mlp.learning_rate(task, position), tf.float32))
+            step(tf.constant(rows), tf.constant(model.learning_rate(task, position), tf.float32))
 
     return window

@@ -24,7 +24,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.contract.mlp import State
+from common.contract.model import State
 from common.contract.task import Task
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Strategy

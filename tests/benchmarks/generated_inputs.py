@@ -24,7 +24,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from common.contract.dataset import read_idx
 from common.contract.fault import parse
@@ -118,7 +118,7 @@ def kinds_in(folder: Path, chance: random.Random) -> dict[str, Callable[[], obje
     declared, path = [*strategies().values()], folder / "input"
     record, checkpoint, names = folder / "record.json", folder / "checkpoint", ("worker",)
     write_record(record, make_record())
-    state = mlp.initial_weights(_TASK)
+    state = model.initial_weights(_TASK)
     write_checkpoint(checkpoint, Checkpoint(state, 10, 64), _TASK)
     header = b"\0\0\x08\x03" + np.array(_ARRAY.shape, ">i4").tobytes()
     valid_record, valid_checkpoint = record.read_bytes(), checkpoint.read_bytes()

@@ -9,7 +9,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from common.contract import mlp
+from common.contract import model
 from common.measurement.run import Run
 from horovod_impl import train_tensorflow
 from tests.benchmarks import bare_tensorflow, paired
@@ -18,7 +18,7 @@ from tests.benchmarks import bare_tensorflow, paired
 def make_bare_window(run: Run) -> paired.BareWindow:
     """The custom loop of Horovod's own tutorial, whose tensors have names of their own."""
     task = run.task
-    parameters = [tf.Variable(value) for value in mlp.initial_weights(task).values()]
+    parameters = [tf.Variable(value) for value in model.initial_weights(task).values()]
     train_features, train_labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
 
     @tf.function(autograph=False)
@@ -35,7 +35,7 @@ def make_bare_window(run: Run) -> paired.BareWindow:
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for position, rows in enumerate(rows_of_steps):
-            step(tf.constant(rows), tf.constant(mlp.learning_rate(task, position), tf.float32))
+            step(tf.constant(rows), tf.constant(model.learning_rate(task, position), tf.float32))
 
     return window
 

@@ -19,7 +19,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.contract.mlp import parameter_bytes
+from common.contract.model import parameter_bytes
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find, strategies
 from common.declarations.strategy import ExchangeOptions

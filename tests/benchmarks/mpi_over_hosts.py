@@ -18,7 +18,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from common.contract.mlp import parameter_bytes
+from common.contract.model import parameter_bytes
 from common.contract.task import PRESETS
 from common.environments.inventory import python_of
 from common.errors import LaunchFailedError, exit_with_one_line

@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from safetensors.numpy import save_file
 
-from common.contract.mlp import Trajectory, parameter_bytes
+from common.contract.model import Trajectory, parameter_bytes
 from common.contract.rows import global_batch
 from common.contract.task import Task
 from common.declarations.catalogue import strategies

@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 import numpy as np
 import tensorflow as tf
 
-from common.contract import mlp
+from common.contract import model
 from common.measurement.run import Run
 from tests.benchmarks import paired
 from tf_impl import cluster, parameter_server
@@ -21,7 +21,7 @@ def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
     """A function that schedules one update for each of the given arrays of rows, and waits for all of them."""
     task = run.task
     with coordinator.strategy.scope():
-        parameters = [tf.Variable(value) for value in mlp.initial_weights(task).values()]
+        parameters = [tf.Variable(value) for value in model.initial_weights(task).values()]
         train_features = tf.Variable(run.dataset.train_features, per_worker_variable=True)
         train_labels = tf.Variable(run.dataset.train_labels, per_worker_variable=True)
         # What a tutorial's optimizer and metric keep on the servers.
@@ -45,7 +45,7 @@ def make_window(run: Run, coordinator: Coordinator) -> paired.BareWindow:
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for position, rows in enumerate(rows_of_steps):
-            rate = tf.constant(mlp.learning_rate(task, position), tf.float32)
+            rate = tf.constant(model.learning_rate(task, position), tf.float32)
             coordinator.schedule(update, (tf.constant(rows), rate))
         coordinator.join()
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from common.contract import mlp
-from common.contract.mlp import State
+from common.contract import model
+from common.contract.model import State
 from common.contract.task import Task
 from common.declarations import arguments, catalogue
 from common.declarations.strategy import Family, Options, ReplicaOptions, Strategy, option
@@ -207,12 +207,13 @@ class Loop:
         for batch in run.steps():
             rows.append(batch.rows)
             features, labels = batch.features, batch.labels
-            loss, gradients, _ = mlp.loss_and_gradients(run.task, state, features, labels)
+            computed = model.loss_and_gradients(run.task, state, features, labels)
+            loss, gradients = computed.loss, computed.gradients
             if run.options.exchange:
                 parts = processes.gather(rank, gradients)
                 gradients = {name: self.combine([part[name] for part in parts]) for name in gradients}
             self.on_step(run, rank)
-            mlp.update(run.task, state, gradients, batch.step)
+            model.update(run.task, state, gradients, batch.step)
             self.spoil(state, rank, batch.step)
             observed = self.loss_of(loss)
             run.observe(observed, 0 if observed is None else len(labels))

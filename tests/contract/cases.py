@@ -18,12 +18,14 @@ from common.declarations.strategy import SHARDING_OF, ReplicaOptions
 from tests.contract.worlds import (
     Case,
     acts_in_a_joined_world,
+    can_have,
     contract_task,
     has_copies,
     has_replicas_with_exchange,
     optimizers,
     options_to_try,
     own_controls,
+    synchronous,
     worlds,
 )
 from tests.controls.generic import controls_of
@@ -40,6 +42,14 @@ INTERRUPTED = "interrupted"
 OVER_MPI = "sum_over_mpi"
 """A control of another launcher's worlds."""
 
+NETWORKS = {
+    "text": ("text_gpt", {}),
+    "images": ("mnist_cnn", {"batch_norm": "local"}),
+    "images_by_statistics_of_all": ("mnist_cnn", {"batch_norm": "synchronised"}),
+    "images_as_they_are": ("mnist_cnn", {}),
+}
+"""Other networks by the names of their cases: the preset, and what of it is different. The grid has one more."""
+
 LIMIT_SECONDS = 400
 """For a launch, of which a slow machine needs four times what a quiet one does."""
 
@@ -51,10 +61,22 @@ def following(name: str) -> list[str]:
     """
     return [
         *("first", "resumed", "pathway", "pathway_weak", "last"),
+        *networks(name),
         *(["momentum"] if len(optimizers(strategies()[name], WORLDS[name])) > 1 else []),
         *(["replicas_alike"] if _compares_replicas(name) else []),
         *(["apart_then_broadcast"] if has_copies(name) else []),
     ]
+
+
+def networks(name: str) -> list[str]:
+    """The cases of other networks that the strategy can train; the last is for those without batch normalisation."""
+    strategy = strategies()[name]
+    able = [
+        case
+        for case, (preset, changed) in NETWORKS.items()
+        if can_have(strategy, WORLDS[name], synchronous(strategy), preset, **changed)
+    ]
+    return able[:-1] if any(case.startswith("images") for case in able[:-1]) else able
 
 
 @cache
@@ -127,6 +149,9 @@ def _task_of(name: str, case: str, folder: Path) -> Task:
     if case.startswith("pathway"):
         scaling = "weak" if case == "pathway_weak" else "strong"
         return contract_task("pathway", workers, folder, scaling=scaling, steps=60)
+    if case in NETWORKS:
+        preset, changed = NETWORKS[case]
+        return contract_task(preset, workers, folder, steps=8, warmup_steps=2, **changed)
     with_momentum = case in ("lost_momentum", INTERRUPTED, "resumed", "momentum")
     optimizer = optimizers(strategy, workers)[-1 if with_momentum else 0]
     if case == INTERRUPTED:

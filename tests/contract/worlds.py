@@ -128,7 +128,7 @@ def can_have(strategy: Strategy, workers: int, options: Options, preset: str, **
     """Whether the strategy takes this task and these options with so many workers, on a machine without GPUs."""
     with suppress(UserError):
         task = contract_task(preset, workers, Path(), **overrides)
-        strategy.check(task, options, workers, 0)
+        strategy.refuse(task, options, workers, 0)
         share_of(task, strategy.work, strategy.is_synchronous(options), 0, workers)
         return strategy.most_workers is None or workers <= strategy.most_workers
     return False

@@ -7,18 +7,18 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from jax_impl import mlp
-from jax_impl.mlp import WORKERS
+from jax_impl import model
+from jax_impl.model import WORKERS
 
 
 def changed_gradients(change) -> AbstractContextManager:
     """A context in which every update gets other gradients: `change(name, gradient, rate, task)` of each."""
 
-    def update(task, state, gradients, rate, update=mlp.update):
+    def update(task, state, gradients, rate, update=model.update):
         changed = {name: change(name, gradient, rate, task) for name, gradient in gradients.items()}
         return update(task, state, changed, rate)
 
-    return patch.object(mlp, "update", update)
+    return patch.object(model, "update", update)
 
 
 def rounded() -> AbstractContextManager:
@@ -31,23 +31,23 @@ def one_step_old() -> AbstractContextManager:
     They wait where a state begins with them, under names of their own.
     """
 
-    def begin(task, state, begin=mlp.begin):
+    def begin(task, state, begin=model.begin):
         begun = begin(task, state)
-        return begun | {f"{name}.old": 0 * begun[name] for name in mlp.parameter_names(task)}
+        return begun | {f"{name}.old": 0 * begun[name] for name in model.parameter_names(task)}
 
-    def update(task, state, gradients, rate, update=mlp.update):
+    def update(task, state, gradients, rate, update=model.update):
         before = {name: state[f"{name}.old"] for name in gradients}
         kept = {f"{name}.old": gradient for name, gradient in gradients.items()}
         return update(task, state, before, rate) | kept
 
-    return patch.multiple(mlp, begin=begin, update=update)
+    return patch.multiple(model, begin=begin, update=update)
 
 
 def diverging() -> AbstractContextManager:
     """Worker 1, and no other, takes twice the gradients in step 50, which the schedule tells by its rate."""
 
     def twice(name, gradient, rate, task):
-        is_wrong = (rate == mlp.learning_rate(task, 50)) & (lax.axis_index(WORKERS) == 1)
+        is_wrong = (rate == model.learning_rate(task, 50)) & (lax.axis_index(WORKERS) == 1)
         return gradient * jnp.where(is_wrong, 2, 1)
 
     return changed_gradients(twice)

@@ -4,18 +4,18 @@ from unittest.mock import patch
 
 import tensorflow as tf
 
-from common.contract.mlp import learning_rate
+from common.contract.model import learning_rate
 from tests.controls.generic import all_of
-from tf_impl import mlp
+from tf_impl import model
 
 
-def summed(*arguments, compute=mlp.loss_and_gradients):
+def summed(*arguments, compute=model.loss_and_gradients):
     """The controls have two workers."""
     loss, gradients = compute(*arguments)
     return loss, [gradient * 2 for gradient in gradients]
 
 
-def rounded(*arguments, compute=mlp.loss_and_gradients):
+def rounded(*arguments, compute=model.loss_and_gradients):
     loss, gradients = compute(*arguments)
     return loss, [tf.cast(tf.cast(gradient, tf.float16), tf.float32) for gradient in gradients]
 
@@ -24,12 +24,12 @@ def one_step_old(script):
     """Every step takes the gradients of the step before, and the first takes none."""
     last = []
 
-    def create(task, state, create=mlp.create_variables, **options):
+    def create(task, state, create=model.create_variables, **options):
         variables = create(task, state, **options)
-        last[:] = [tf.Variable(tf.zeros_like(state[name]), **options) for name in mlp.parameter_names(task)]
+        last[:] = [tf.Variable(tf.zeros_like(state[name]), **options) for name in model.parameter_names(task)]
         return variables
 
-    def apply(task, variables, gradients, rate, strategy, apply=mlp.apply_sgd):
+    def apply(task, variables, gradients, rate, strategy, apply=model.apply_sgd):
         def swap(kept, gradient):
             before = tf.identity(kept)
             with tf.control_dependencies([before]):
@@ -40,7 +40,7 @@ def one_step_old(script):
         before = [strategy.extended.update(kept, swap, args=(gradient,)) for kept, gradient in pairs]
         return apply(task, variables, before, rate, strategy)
 
-    return all_of(patch.object(mlp, "create_variables", create), patch.object(mlp, "apply_sgd", apply))
+    return all_of(patch.object(model, "create_variables", create), patch.object(model, "apply_sgd", apply))
 
 
 def leaving_one_out(script):
@@ -59,26 +59,26 @@ def starting_apart(second_copy):
     `second_copy` gives that replica's copy of a variable, and None where another process has it.
     """
 
-    def create(task, state, create=mlp.create_variables):
+    def create(task, state, create=model.create_variables):
         variables = create(task, state)
         for parameter in variables.parameters:
             move(second_copy(parameter), 0.001)
         return variables
 
-    return patch.object(mlp, "create_variables", create)
+    return patch.object(model, "create_variables", create)
 
 
 def diverging(second_copy):
     """The second replica's first parameter is moved in step 50, which the schedule tells by its rate."""
 
-    def apply(task, variables, gradients, rate, strategy, apply=mlp.apply_sgd):
+    def apply(task, variables, gradients, rate, strategy, apply=model.apply_sgd):
         applied = apply(task, variables, gradients, rate, strategy)
         in_step_50 = tf.equal(rate, tf.constant(learning_rate(task, 50), tf.float32))
         with tf.control_dependencies(applied):
             move(second_copy(variables.parameters[0]), 0.001 * tf.cast(in_step_50, tf.float32))
         return applied
 
-    return patch.object(mlp, "apply_sgd", apply)
+    return patch.object(model, "apply_sgd", apply)
 
 
 def move(copy, distance):
@@ -87,6 +87,6 @@ def move(copy, distance):
 
 
 OF_GRADIENTS = {
-    "sum": lambda script: patch.object(mlp, "loss_and_gradients", summed),
-    "float16": lambda script: patch.object(mlp, "loss_and_gradients", rounded),
+    "sum": lambda script: patch.object(model, "loss_and_gradients", summed),
+    "float16": lambda script: patch.object(model, "loss_and_gradients", rounded),
 }

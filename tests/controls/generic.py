@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from common.contract import mlp, task
+from common.contract import model, task
 from common.contract.rows import Share, share_of
 from common.contract.work import Work
 from common.declarations.strategy import Strategy
@@ -68,7 +68,7 @@ def rows_of_the_next_step(share, row_count, seed, first_step, stop=None, rows=Sh
     return rows(share, row_count, seed, first_step + 1, None if stop is None else stop + 1)
 
 
-def moved_weights(given, initial_weights=mlp.initial_weights):
+def moved_weights(given, initial_weights=model.initial_weights):
     return {name: value + np.float32(0.001) for name, value in initial_weights(given).items()}
 
 
@@ -112,7 +112,7 @@ start_apart = partial(patch.object, Run, "__init__", begin_apart)
 
 CONTROLS = {
     "other_rows": partial(patch.object, Share, "rows", rows_of_the_next_step),
-    "other_weights": partial(patch.object, mlp, "initial_weights", moved_weights),
+    "other_weights": partial(patch.object, model, "initial_weights", moved_weights),
     "scaled_rate": partial(with_changed_task, scale_rate),
     "late_schedule": partial(with_changed_task, begin_schedule_one_step_late),
     "lost_momentum": partial(patch.object, run, "read_checkpoint", read_without_momentum),

@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 from jax import lax
 
-from jax_impl.mlp import WORKERS
+from jax_impl.model import WORKERS
 from tests.controls.broken_jax import changed_gradients, one_step_old, rounded
 
 GRID_ONLY = True

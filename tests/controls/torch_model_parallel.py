@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import torch
 
-from pytorch_impl import mlp
+from pytorch_impl import model
 from pytorch_impl.strategies import PipelineOptions
 from tests.controls.broken_torch import changed_gradients, one_step_old, rounded, scaled
 
@@ -28,8 +28,8 @@ def losing_a_micro_batch(script):
 def forgetting_the_others(script):
     with ExitStack() as stack:
 
-        def build(task, model, build=mlp.build_optimizer):
-            optimizer = build(task, model)
+        def build(task, network, build=model.build_optimizer):
+            optimizer = build(task, network)
 
             def forget(outputs, gradient, backward):
                 optimizer.zero_grad()
@@ -38,7 +38,7 @@ def forgetting_the_others(script):
             stack.enter_context(with_other_backward(forget))
             return optimizer
 
-        stack.enter_context(patch.object(mlp, "build_optimizer", build))
+        stack.enter_context(patch.object(model, "build_optimizer", build))
         yield
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.task import PRESETS
 from common.declarations.catalogue import find
 from common.launching import executor
@@ -17,7 +17,7 @@ def test_the_exchange_is_of_as_many_bytes_as_the_gradients_have_and_no_products_
     found = executor.run_planned(probe, tmp_path)
     assert found.status == "ok", found.reason
     assert (found.backend, found.world_size, found.products) == ("gloo", 2, [])
-    assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
+    assert found.exchanged_bytes == model.parameter_bytes(PRESETS["digits"])
     assert len(found.exchange) == probing.WINDOWS
     assert 0 < seconds_of(found.exchange) < 10
     assert "Gloo" in found.facts["built with"]

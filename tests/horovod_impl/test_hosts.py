@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.contract.mlp import parameter_bytes
+from common.contract.model import parameter_bytes
 from common.records.files import read_record
 from common.records.training import Record
 from tests.conftest import Launched

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from common.contract.mlp import parameter_bytes
+from common.contract.model import parameter_bytes
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find, strategies
 from common.launching.launch import environment_for, python_for

@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.numpy import save_file
 from threadpoolctl import threadpool_limits
 
-from common.contract import dataset, mlp
+from common.contract import dataset, model
 from common.contract.reading import Reading, Step, Trained
 from common.contract.recipe import Coefficient, TensorRecipe
 from common.contract.rows import Batch, RowOrder, Share, global_batch
@@ -101,7 +101,7 @@ STRATEGIES = {each.name: each for each in _DECLARED}
 
 
 @cache
-def trained(seed: int, batch: int, steps: int, preset: str = "digits") -> mlp.Trajectory:
+def trained(seed: int, batch: int, steps: int, preset: str = "digits") -> model.Trajectory:
     """The contract in float32 on `steps` batches of `batch` rows, as a strategy without a mistake would train."""
     task = dataclasses.replace(PRESETS[preset], seed=seed)
     rows = dataset.load(task)
@@ -109,7 +109,7 @@ def trained(seed: int, batch: int, steps: int, preset: str = "digits") -> mlp.Tr
     batches = [Batch(step, order.cut(step * batch, (step + 1) * batch), rows) for step in range(steps)]
     # Threads that wait for one another take a hundred times as long over products of this size on a busy machine.
     with threadpool_limits(1):
-        return mlp.train(task, ((part.features, part.labels) for part in batches), np.float32)
+        return model.train(task, ((part.features, part.labels) for part in batches), np.float32)
 
 
 def make_record(
@@ -173,7 +173,7 @@ def reading(task: Task, recipe: str, workers: int, losses: list[list[float]], *m
                     floor=9e-6,
                     declared=3e-1 if mistakes else 3e-6,
                 )
-                for name in mlp.parameter_names(task)
+                for name in model.parameter_names(task)
             },
             losses=tuple((of_shard[step], of_shard[step]) for of_shard in losses),
         )

@@ -10,7 +10,7 @@ import pandas as pd
 from msgspec import structs
 from safetensors.numpy import save_file
 
-from common.contract import mlp, oracle
+from common.contract import model, oracle
 from common.contract.task import PRESETS, Task
 from common.records.training import Record
 from reports.tables.results import Origin, Results
@@ -76,7 +76,7 @@ def _watched(record: Record, is_disturbed: bool) -> Record:
 
 
 @cache
-def _oracle(task: Task, batch: int) -> mlp.Trajectory:
+def _oracle(task: Task, batch: int) -> model.Trajectory:
     return oracle.run_oracle(task, batch, task.steps)
 
 

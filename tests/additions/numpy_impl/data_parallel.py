@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins 
 
 import numpy as np
 
-from common.contract import mlp
+from common.contract import model
 from common.declarations.arguments import check_world_size, parse_command_line
 from common.errors import exit_with_one_line
 from common.measurement import machine
@@ -43,16 +43,17 @@ def _train(run: Run, workers) -> None:
     run.export_with(lambda: dict(state))
 
     for batch in run.steps():
-        loss, gradients, _ = mlp.loss_and_gradients(run.task, state, batch.features, batch.labels)
+        computed = model.loss_and_gradients(run.task, state, batch.features, batch.labels)
+        gradients = computed.gradients
         if run.options.exchange:
             # The line that makes it distributed: every gradient is averaged over all workers.
             gradients = average(workers, gradients, run.options.one_message)
-        mlp.update(run.task, state, gradients, batch.step)
-        run.observe(loss, rows=len(batch.labels))
+        model.update(run.task, state, gradients, batch.step)
+        run.observe(computed.loss, rows=len(batch.labels))
     run.finish()
 
 
-def average(workers, gradients: mlp.State, one_message: bool) -> mlp.State:
+def average(workers, gradients: model.State, one_message: bool) -> model.State:
     """The mean of each gradient over all workers."""
     if not one_message:
         return {name: workers.allreduce(gradient) / np.float32(workers.size) for name, gradient in gradients.items()}

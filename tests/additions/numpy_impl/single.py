@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # A script's path begins with its own folder, not the root.
 
-from common.contract import mlp
+from common.contract import model
 from common.declarations.arguments import check_world_size, parse_command_line
 from common.errors import exit_with_one_line
 from common.measurement import machine
@@ -18,7 +18,7 @@ from numpy_impl.strategies import SINGLE
 
 
 def main() -> None:
-    """Train the MLP in this process, as the command line says."""
+    """Train the model in this process, as the command line says."""
     task, options = parse_command_line(SINGLE, __doc__)
     check_world_size(task, 1, SINGLE.name)
     _train(Run(SINGLE, task, options, World(pinning=machine.pin(task))))
@@ -29,9 +29,9 @@ def _train(run: Run) -> None:
     run.export_with(lambda: dict(state))
 
     for batch in run.steps():
-        loss, gradients, _ = mlp.loss_and_gradients(run.task, state, batch.features, batch.labels)
-        mlp.update(run.task, state, gradients, batch.step)
-        run.observe(loss, rows=len(batch.labels))
+        computed = model.loss_and_gradients(run.task, state, batch.features, batch.labels)
+        model.update(run.task, state, computed.gradients, batch.step)
+        run.observe(computed.loss, rows=len(batch.labels))
     run.finish()
 
 

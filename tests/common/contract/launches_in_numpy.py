@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from common.contract import dataset, mlp, reading
+from common.contract import dataset, model, reading
 from common.contract.mistakes import named
 from common.contract.reading import Reading, TensorUpdate, Trained
 from common.contract.rows import RowOrder, Share
@@ -16,7 +16,7 @@ from common.contract.work import Recipe
 OPTIMIZER = {"momentum": 0.5, "weight_decay": 0.001, "learning_rate": 0.1}
 TASK = dataclasses.replace(PRESETS["digits"], activation="tanh", **OPTIMIZER)
 PLAIN = dataclasses.replace(TASK, momentum=0.0, weight_decay=0.0)
-NAMES = mlp.parameter_names(TASK)
+NAMES = model.parameter_names(TASK)
 STEPS = 34
 EVIDENCE = (0, 1, 2, 3, 18, 19, 20, 32, 33, 34)
 """As a launch leaves it: the first three steps, two on the way and the last two."""
@@ -39,9 +39,9 @@ def launched(
     combine: Callable = mean_of,
     task=TASK,
     taught=None,
-    sgd: Callable = mlp.update,
+    sgd: Callable = model.update,
     rows: Callable = shards,
-    begin: Callable = lambda task, replica: mlp.initial_weights(task),
+    begin: Callable = lambda task, replica: model.initial_weights(task),
     replicas: int = 1,
     recipe: Recipe = Recipe.AVERAGE,
 ) -> tuple[Trained, Reading, Sequence[TensorUpdate]]:
@@ -55,15 +55,15 @@ def launched(
     evidence, losses = {}, [[] for _ in range(workers)]
     for step in range(STEPS + 1):
         if step in EVIDENCE:
-            evidence[step] = [{name: state[name].copy() for name in mlp.parameter_names(task)} for state in states]
+            evidence[step] = [{name: state[name].copy() for name in model.parameter_names(task)} for state in states]
         parts = [
-            mlp.loss_and_gradients(taught, states[worker % replicas], *part)
+            model.loss_and_gradients(taught, states[worker % replicas], *part)
             for worker, part in enumerate(rows(task, step, workers))
         ]
-        for of_worker, (loss, _, _) in zip(losses, parts, strict=True):
-            of_worker.append(loss)
+        for of_worker, part in zip(losses, parts, strict=True):
+            of_worker.append(part.loss)
         for replica, state in enumerate(states):
-            sgd(taught, state, combine([gradients for _, gradients, _ in parts], replica), step)
+            sgd(taught, state, combine([part.gradients for part in parts], replica), step)
     trained = Trained(task, recipe, workers, Share(task.batch, 0, task.batch), 0, losses)
     return trained, *reading.read(trained, evidence, dataset.load(task))
 
@@ -162,7 +162,7 @@ def sgd_but(names: Sequence[str], taught=None) -> Callable:
 
     def update(task, state, gradients, step):
         other = {key: value for key, value in state.items() if key.removesuffix(".momentum") in names}
-        mlp.update(task, state, gradients, step)
+        model.update(task, state, gradients, step)
         if taught:
             other |= {name: value for name, value in state.items() if name.removesuffix(".momentum") not in names}
             kept = {key: value for key, value in other.items() if key.removesuffix(".momentum") in names}
@@ -202,7 +202,7 @@ def cut_at(position):
 
 
 def moved(task, replica, by=0.001):
-    return {name: value + np.float32(by) for name, value in mlp.initial_weights(task).items()}
+    return {name: value + np.float32(by) for name, value in model.initial_weights(task).items()}
 
 
 def moved_apart(task, replica):

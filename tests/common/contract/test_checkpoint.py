@@ -8,13 +8,15 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from common.contract.rows import Piece
 from common.contract.task import Task
 
 TASK = Task(dimensions=(3, 4, 2), momentum=0.9, steps=100, warmup_steps=10)
-STATE = mlp.initial_weights(TASK) | {f"{name}.momentum": value / 3 for name, value in mlp.initial_weights(TASK).items()}
+STATE = model.initial_weights(TASK) | {
+    f"{name}.momentum": value / 3 for name, value in model.initial_weights(TASK).items()
+}
 
 
 @pytest.fixture

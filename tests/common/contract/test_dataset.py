@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from common.contract import dataset, mlp, oracle
+from common.contract import dataset, model, oracle
 from common.contract.dataset import MNIST_FILES
 from common.contract.task import PRESETS, Task, maths_of
 from common.paths import ROOT
@@ -517,7 +517,7 @@ def test_of_each_digit_400_images_are_for_training_and_100_for_the_test_from_whi
     assert means == pytest.approx([0.1419004, -0.0135476, 0.0329121, -0.0578064], abs=1e-5), "other images than before"
     task = PRESETS["mnist_5k"]
     rows, weights = dataset.load(task), oracle.run_oracle(maths_of(task), task.batch, 150).state
-    assert mlp.accuracy(task, weights, rows.test_features, rows.test_labels) > 0.87
+    assert model.accuracy(task, weights, rows.test_features, rows.test_labels) > 0.87
 
 
 def test_mnist_without_any_of_its_files_is_the_5000_images_and_never_where_a_folder_was_named(own_cache, tmp_path):

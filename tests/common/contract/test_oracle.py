@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from common.contract import dataset, mlp, oracle
+from common.contract import dataset, model, oracle
 from common.contract.oracle import run_oracle
 from common.contract.rows import Piece
 from common.contract.task import Task
@@ -22,18 +22,18 @@ NOT_A_NUMBER, INFINITE = float("nan"), float("inf")
 def test_the_training_loss_is_the_mean_over_all_training_rows_however_many_come_at_once(monkeypatch, rows_at_once):
     monkeypatch.setattr(oracle, "_ROWS_AT_ONCE", rows_at_once)
     task = Task()
-    weights = mlp.initial_weights(task)
+    weights = model.initial_weights(task)
     rows = dataset.load(task)
     exact = {name: value.astype(np.float64) for name, value in weights.items()}
-    expected, _, _ = mlp.loss_and_gradients(task, exact, rows.train_features.astype(np.float64), rows.train_labels)
-    assert oracle.training_loss(task, weights) == pytest.approx(expected, rel=1e-12)
+    expected = model.loss_and_gradients(task, exact, rows.train_features.astype(np.float64), rows.train_labels)
+    assert oracle.training_loss(task, weights) == pytest.approx(expected.loss, rel=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("bad", [NOT_A_NUMBER, INFINITE])
 def test_the_training_loss_of_weights_that_are_not_finite_is_not_finite(bad):
     task = Task()
-    weights = {name: np.full_like(value, bad) for name, value in mlp.initial_weights(task).items()}
+    weights = {name: np.full_like(value, bad) for name, value in model.initial_weights(task).items()}
     assert not np.isfinite(oracle.training_loss(task, weights))
 
 
@@ -51,7 +51,7 @@ def test_the_oracle_goes_on_with_batches_of_another_size_from_the_row_that_is_ne
     data = dataset.load(TASK)
     order = np.random.default_rng([TASK.seed, 1, 0]).permutation(len(data.train_labels))
     cuts = [slice(0, 128), slice(128, 256), slice(256, 320)]
-    by_hand = mlp.train(TASK, [(data.train_features[order[cut]], data.train_labels[order[cut]]) for cut in cuts])
+    by_hand = model.train(TASK, [(data.train_features[order[cut]], data.train_labels[order[cut]]) for cut in cuts])
     trained = run_oracle(TASK, 64, 3, earlier_pieces=[Piece(2, 128)])
     assert np.isnan(trained.losses[:2]).all()
     assert trained.losses[2] == by_hand.row_losses[2].mean()

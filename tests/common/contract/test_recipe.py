@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.contract import mlp, recipe
+from common.contract import model, recipe
 from common.contract.recipe import Gradient, Update
 from common.contract.task import Task
 from tests.common.contract.launches_in_numpy import NAMES, TASK, shards
@@ -85,13 +85,13 @@ def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open
     [
         ({"after": {}}, "layer0.weight is missing"),
         ({"after": {name: np.zeros(3) for name in NAMES}}, r"layer0.weight has the shape \(3,\), not \(64, 128\)"),
-        ({"after": {name: np.full_like(mlp.initial_weights(TASK)[name], np.nan) for name in NAMES}}, "isn't finite"),
+        ({"after": {name: np.full_like(model.initial_weights(TASK)[name], np.nan) for name in NAMES}}, "isn't finite"),
         ({"rate": 0.0}, "a rate of 0.0 moves nothing"),
         ({"gradients": [Gradient({})]}, "layer0.weight is missing"),
     ],
 )
 def test_evidence_that_is_no_update_is_refused_with_the_reason(change, why):
-    weights = mlp.initial_weights(TASK)
+    weights = model.initial_weights(TASK)
     update = Update(weights, weights, 0.1, [recipe.worker_gradient(TASK, weights, *shards(TASK, 0, 1)[0])])
     with pytest.raises(ValueError, match=why):
         recipe.solve(dataclasses.replace(update, **change))

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.checkpoint import Checkpoint, write_checkpoint
 from common.contract.task import Task
 from common.contract.work import Work
@@ -116,7 +116,7 @@ def test_each_kind_of_bad_input_is_refused_before_anything_starts(threads, argum
 
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_before_anything_starts(threads, tmp_path, refusal):
     path = tmp_path / "state"
-    write_checkpoint(path, Checkpoint(mlp.initial_weights(Task()), 10, 64), Task())
+    write_checkpoint(path, Checkpoint(model.initial_weights(Task()), 10, 64), Task())
     launch.prepare(["numpy_threads", "--checkpoint", str(path)])
     weak = ["numpy_threads", "--checkpoint", str(path), "--scaling", "weak"]
     assert "global_batch 64, not 128" in refusal(lambda: launch.prepare(weak))

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from common.contract import dataset, mlp
+from common.contract import dataset, model
 from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from common.contract.task import Task
 from common.measurement import run as run_module
@@ -25,7 +25,7 @@ def test_a_checkpoint_is_due_every_so_many_steps_and_at_the_end(numpy_launch, tm
 def test_without_a_file_the_accuracy_is_measured_and_no_state_written(numpy_launch, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     launched, rows = numpy_launch(TASK), dataset.load(TASK)
-    accuracy = mlp.accuracy(TASK, launched.states[0], rows.test_features, rows.test_labels)
+    accuracy = model.accuracy(TASK, launched.states[0], rows.test_features, rows.test_labels)
     [entry] = launched.record.accuracies
     assert (entry.step, entry.accuracy) == (30, accuracy)
     assert entry.training_seconds == round(entry.training_seconds, 6)
@@ -35,7 +35,7 @@ def test_without_a_file_the_accuracy_is_measured_and_no_state_written(numpy_laun
 
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(numpy_launch, tmp_path, refusal):
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
-    write_checkpoint(task.checkpoint, Checkpoint(mlp.initial_weights(task), 10, 128), task)
+    write_checkpoint(task.checkpoint, Checkpoint(model.initial_weights(task), 10, 128), task)
     assert "global_batch 128, not 64" in refusal(lambda: numpy_launch(task))
 
 
@@ -48,7 +48,7 @@ def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_s
     seconds = [entry.training_seconds for entry in record.accuracies]
     assert seconds == sorted(seconds)
     rows = dataset.load(task)
-    assert record.final_accuracy == mlp.accuracy(task, launched.states[0], rows.test_features, rows.test_labels)
+    assert record.final_accuracy == model.accuracy(task, launched.states[0], rows.test_features, rows.test_labels)
     saved = read_checkpoint(task.checkpoint, dataclasses.replace(task, steps=100), 64)
     assert saved.step == 30
     assert all(np.array_equal(saved.state[name], value) for name, value in launched.states[0].items())

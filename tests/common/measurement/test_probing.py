@@ -7,7 +7,7 @@ import math
 import pytest
 from msgspec import structs
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.task import PRESETS, Task
 from common.declarations.strategy import Probe
 from common.measurement import probing
@@ -71,10 +71,27 @@ def test_a_step_has_the_products_and_the_operations_of_the_contracts_own_pass():
         1: (32, 128, 10),
     }
     task = PRESETS["pathway"]
-    weights = mlp.parameter_bytes(task) // 4
+    weights = model.parameter_bytes(task) // 4
     first = task.dimensions[0] * task.dimensions[1]
     operations = sum(each.operations for each in probing.products_of_step(task, task.batch))
     assert operations == task.batch * (6 * weights - 2 * first)
+
+
+def test_convolutions_and_the_products_at_each_position_of_a_text_are_among_them():
+    products = probing.products_of_step(PRESETS["mnist_cnn"], 8)
+    second = next(each for each in products if each.layer == 1 and each.kind == "input gradient")
+    assert second == Product(1, "input gradient", 8, 32, 64, height=14, width=14, size=3, padding=0)
+    assert second.operations == 2 * 8 * 12 * 12 * 9 * 32 * 64
+    assert {(each.layer, each.kind) for each in products} >= {(0, "forward"), (0, "weight gradient"), (4, "forward")}
+    assert (0, "input gradient") not in {(each.layer, each.kind) for each in products}
+    forward = sum(each.operations for each in products if each.kind == "forward")
+    assert 3 * forward == 8 * model.operations(PRESETS["mnist_cnn"])
+    texts = probing.products_of_step(PRESETS["text_gpt"], 16)
+    attention = 2 * 4 * 32**2 * 64
+    assert 3 * (sum(each.operations for each in texts if each.kind == "forward") / 16 + attention) == model.operations(
+        PRESETS["text_gpt"]
+    )
+    assert {each.rows for each in texts} == {16 * 32}
 
 
 @pytest.mark.parametrize(("scaling", "rows"), [("weak", 64), ("strong", 16)])
@@ -131,7 +148,7 @@ def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(tmp_pat
     assert (found.preset, found.rows, found.world_size, found.threads_per_worker) == ("digits", 64, 2, 1)
     assert (found.variables, found.facts, found.backend) == ({"B": "7"}, {"products by": "hand"}, "air")
     assert (found.products, found.exchange) == (products, exchange)
-    assert found.exchanged_bytes == mlp.parameter_bytes(PRESETS["digits"])
+    assert found.exchanged_bytes == model.parameter_bytes(PRESETS["digits"])
     assert found.elapsed_seconds > 0
     assert capsys.readouterr().out.splitlines() == [
         "products, as trained: 1.000 ms a step, 1 GFLOP/s",

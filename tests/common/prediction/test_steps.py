@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.task import PRESETS
 from common.contract.work import Order
 from common.declarations.strategy import Graph
@@ -40,7 +40,7 @@ def test_layers_divide_the_step_and_the_gradients(preset):
     task = PRESETS[preset]
     layers = layers_of(task, 64, 3.0)
     assert sum(layer.forward + layer.backward for layer in layers) == pytest.approx(3.0)
-    assert sum(layer.gradient_bytes for layer in layers) == mlp.parameter_bytes(task)
+    assert sum(layer.gradient_bytes for layer in layers) == model.parameter_bytes(task)
     assert [layer.output_bytes for layer in layers] == [4 * 64 * width for width in task.dimensions[1:]]
     # The first layer needs no gradient by its inputs.
     assert layers[0].backward == layers[0].forward
@@ -60,7 +60,7 @@ def test_one_worker_sends_nothing(order):
 
 
 def test_at_the_end_everything_is_sent_after_everything_is_computed():
-    size = mlp.parameter_bytes(PATHWAY)
+    size = model.parameter_bytes(PATHWAY)
     assert step_seconds(graph(Order.AT_END), layers_of(PATHWAY, 64, 0.01), 2, by_size) == pytest.approx(
         0.01 + size / 1e9
     )
@@ -111,7 +111,7 @@ def test_what_is_ready_together_is_one_message(computing_seconds, agreeing_secon
     agreed, fused = sent[::2], sent[1::2]
     assert agreed == [8] * messages
     assert len(fused) == messages
-    assert sum(fused) == mlp.parameter_bytes(PATHWAY)
+    assert sum(fused) == model.parameter_bytes(PATHWAY)
 
 
 def test_shards_are_gathered_twice_and_scattered_once():
@@ -122,7 +122,7 @@ def test_shards_are_gathered_twice_and_scattered_once():
         return 0.0
 
     step_seconds(graph(Order.SHARDS), layers_of(PATHWAY, 64, 0.01), 2, note)
-    size = mlp.parameter_bytes(PATHWAY)
+    size = model.parameter_bytes(PATHWAY)
     assert sent == {"all_gather": 2 * size, "reduce_scatter": size}
 
 
@@ -136,7 +136,7 @@ def test_shards_that_are_gathered_once_send_the_model_twice():
     # Six arrays, each gathered and scattered.
     seconds = step_seconds(graph(Order.SHARDS_ONCE), layers_of(PRESETS["digits"], 64, 0.01), 2, note)
     assert seconds == pytest.approx(0.01 + 12 * 0.001)
-    assert sent == dict.fromkeys(sent, mlp.parameter_bytes(PRESETS["digits"]))
+    assert sent == dict.fromkeys(sent, model.parameter_bytes(PRESETS["digits"]))
 
 
 def test_stages_of_equal_layers_take_what_gpipe_says():
@@ -152,7 +152,7 @@ def test_stages_of_equal_layers_take_what_gpipe_says():
 
 def test_servers_are_the_bottleneck_of_many_workers_and_computing_that_of_few():
     layers = layers_of(PATHWAY, 64, 0.01)
-    transfer = mlp.parameter_bytes(PATHWAY) / 1e9
+    transfer = model.parameter_bytes(PATHWAY) / 1e9
     assert step_seconds(graph(Order.SERVERS), layers, 1, by_size) == pytest.approx(0.01 + 2 * transfer)
     # Weights go one way and gradients the other.
     assert step_seconds(graph(Order.SERVERS), layers, 65, by_size) == pytest.approx(65 * transfer)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from common.contract import mlp
+from common.contract import model
 from common.contract.evidence import EvidenceFile, evidence_path
 from common.contract.task import Task
 from common.records import evidence
@@ -20,12 +20,12 @@ TASK = Task(steps=60, warmup_steps=20, window_steps=10, workers=1)
 def left(folder, factor=1.0, spoil=lambda state: state, again_at=None):
     """The path of a record whose launch left evidence of its first step, in which a gradient counted so often."""
     path, record = folder / "launch.json", make_record("torch_like", task=TASK)
-    before = mlp.initial_weights(TASK)
+    before = model.initial_weights(TASK)
     data = evidence.dataset.load(TASK)
     rows = np.random.default_rng([TASK.seed, 1, 0]).permutation(len(data.train_labels))[:64]
-    _, gradients, _ = mlp.loss_and_gradients(TASK, before, data.train_features[rows], data.train_labels[rows])
+    computed = model.loss_and_gradients(TASK, before, data.train_features[rows], data.train_labels[rows])
     after = dict(before)
-    mlp.update(TASK, after, {name: np.float32(factor) * value for name, value in gradients.items()}, 0)
+    model.update(TASK, after, {name: np.float32(factor) * value for name, value in computed.gradients.items()}, 0)
     file = EvidenceFile(evidence_path(path))
     file.add(0, [before], [0])
     file.add(1, [spoil(after)], [0])

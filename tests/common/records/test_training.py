@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from common.contract import mlp
-from common.contract.mlp import parameter_bytes
+from common.contract import model
+from common.contract.model import parameter_bytes
 from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations.strategy import Options, Traffic, ring_all_reduce
@@ -80,7 +80,7 @@ def test_the_formula_is_of_the_models_bytes_the_workers_and_the_options(declare)
     strategy, task = declare(traffic=traffic), Task(dimensions=(64, 7, 10))
     options = strategy.options(prefetch=2)
     assert declared(strategy, task, options, 3)["formula_bytes_per_step"] is None
-    assert asked == [(mlp.parameter_bytes(task), 3, options, 1)]
+    assert asked == [(model.parameter_bytes(task), 3, options, 1)]
 
 
 def test_every_key_that_readers_count_on_is_in_the_file_and_gradients_are_exchanged_by_default(tmp_path, make_record):

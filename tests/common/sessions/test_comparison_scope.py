@@ -331,6 +331,20 @@ def test_a_scope_narrows_the_plan(known):
     assert {launch.task.preset for launch in launches if launch.purpose == "certificate"} == {"digits"}
 
 
+def test_named_networks_are_clocked_and_certified_each_on_its_preset(known):
+    scope = Scope(strategies=("one_threads",), workers=(2,), models=("mlp", "lenet", "mnist_cnn", "gpt"))
+    launches = launches_of(scope)
+    presets = {"pathway", "mnist_lenet", "mnist_cnn", "text_gpt"}
+    for purpose in ("throughput", "certificate"):
+        assert {launch.task.preset for launch in launches if launch.purpose == purpose} == presets
+    steps = {launch.task.preset: launch.task.steps for launch in launches if launch.purpose == "certificate"}
+    assert steps == {"pathway": 120, "mnist_lenet": 300, "mnist_cnn": 60, "text_gpt": 150}
+    with pytest.raises(UserError, match="There is no network named 'vgg': choose some of mlp, "):
+        Scope(models=("vgg",))
+    with pytest.raises(UserError, match="leave --preset out"):
+        Scope(models=("lenet",), preset=("wide",))
+
+
 @pytest.mark.parametrize(("profile", "certified"), [("quick", {"mnist_5k"}), ("full", {"mnist_5k", "pathway"})])
 def test_where_mnist_is_asked_for_accuracy_and_certificate_are_of_mnist(known, profile, certified):
     scope = Scope(profile=profile, strategies=("one_threads",), workers=(2,), preset=("mnist", "mnist_5k", "wide"))

@@ -1,4 +1,4 @@
-"""common/contract/mlp.py: the contract itself, against finite differences, values worked out by hand, pinned sums."""
+"""common/contract/model.py: the contract itself, against finite differences, values worked out by hand, pinned sums."""
 
 import dataclasses
 import hashlib
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.contract import dataset, mlp
+from common.contract import dataset, model
 from common.contract.oracle import LOSS_TOLERANCE
 from common.contract.rows import RowOrder
 from common.contract.task import PRESETS, Task
@@ -20,7 +20,7 @@ ONE_WEIGHT = Task(dimensions=(1, 1), bias=False, learning_rate=0.1)
 
 
 def float64_weights(task):
-    return {name: value.astype(np.float64) for name, value in mlp.initial_weights(task).items()}
+    return {name: value.astype(np.float64) for name, value in model.initial_weights(task).items()}
 
 
 def updated(task, gradients, weight=1.0):
@@ -28,7 +28,7 @@ def updated(task, gradients, weight=1.0):
     state = {"layer0.weight": np.array([[weight]])}
     values = []
     for step, gradient in enumerate(gradients):
-        mlp.update(task, state, {"layer0.weight": np.array([[gradient]])}, step)
+        model.update(task, state, {"layer0.weight": np.array([[gradient]])}, step)
         values.append(state["layer0.weight"].item())
     return values, state
 
@@ -49,8 +49,9 @@ def test_gradients_are_those_of_central_differences(dimensions, activation, bias
     weights = float64_weights(task)
     generator = np.random.default_rng(1)
     features, labels = generator.standard_normal((7, 5)), generator.integers(0, 3, 7)
-    _, gradients, pre_activations = mlp.loss_and_gradients(task, weights, features, labels)
-    assert all(np.abs(values).min() > 1e-4 for values in pre_activations[:-1]), "a kink would spoil the differences"
+    computed = model.loss_and_gradients(task, weights, features, labels)
+    gradients = computed.gradients
+    assert computed.kink_distance > 1e-4, "a kink would spoil the differences"
     assert set(gradients) == set(weights)
     for name, weight in weights.items():
         for index in np.ndindex(weight.shape):
@@ -58,7 +59,7 @@ def test_gradients_are_those_of_central_differences(dimensions, activation, bias
             for shift in (1e-6, -1e-6):
                 shifted = weights | {name: weight.copy()}
                 shifted[name][index] += shift
-                losses.append(mlp.loss_and_gradients(task, shifted, features, labels)[0])
+                losses.append(model.loss_and_gradients(task, shifted, features, labels).loss)
             assert gradients[name][index] == pytest.approx((losses[0] - losses[1]) / 2e-6, rel=1e-5, abs=1e-8)
 
 
@@ -66,20 +67,21 @@ def test_losses_and_gradients_of_cases_worked_out_by_hand():
     task = Task(dimensions=(2, 2), bias=False)
     weights = {"layer0.weight": np.array([[np.log(3), 0.0], [0.0, 0.0]])}
     features, labels = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([0, 1])
-    loss, gradients, pre_activations = mlp.loss_and_gradients(task, weights, features, labels)
+    computed = model.loss_and_gradients(task, weights, features, labels)
     # The rows' probabilities are (3/4, 1/4) and (1/2, 1/2).
-    assert loss == pytest.approx((np.log(4 / 3) + np.log(2)) / 2)
-    assert gradients["layer0.weight"] == pytest.approx(np.array([[-1 / 4, 1 / 4], [1 / 2, -1 / 2]]) / 2)
-    assert pre_activations[0] == pytest.approx(np.array([[np.log(3), 0.0], [0.0, 0.0]]))
+    assert computed.loss == pytest.approx((np.log(4 / 3) + np.log(2)) / 2)
+    assert computed.row_losses == pytest.approx(np.log([4 / 3, 2]))
+    assert computed.gradients["layer0.weight"] == pytest.approx(np.array([[-1 / 4, 1 / 4], [1 / 2, -1 / 2]]) / 2)
+    assert model.forward(task, weights, features) == pytest.approx(np.array([[np.log(3), 0.0], [0.0, 0.0]]))
     task = Task(dimensions=(1, 2), bias=False)
     weights = {"layer0.weight": np.array([[1e4, -1e4]])}
-    loss, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0], [0.0]]), np.array([1, 1]))
-    assert loss == pytest.approx((2e4 + np.log(2)) / 2)
-    assert np.isfinite(gradients["layer0.weight"]).all()
+    computed = model.loss_and_gradients(task, weights, np.array([[1.0], [0.0]]), np.array([1, 1]))
+    assert computed.loss == pytest.approx((2e4 + np.log(2)) / 2)
+    assert np.isfinite(computed.gradients["layer0.weight"]).all()
     task = Task(dimensions=(1, 1, 2), bias=False)
     weights = {"layer0.weight": np.array([[0.0]]), "layer1.weight": np.array([[1.0, -1.0]])}
-    _, gradients, _ = mlp.loss_and_gradients(task, weights, np.array([[1.0]]), np.array([0]))
-    assert gradients["layer0.weight"].item() == 0
+    computed = model.loss_and_gradients(task, weights, np.array([[1.0]]), np.array([0]))
+    assert computed.gradients["layer0.weight"].item() == 0
 
 
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 3, 4, 6, 12]))
@@ -88,12 +90,12 @@ def test_the_mean_of_the_shards_gradients_is_the_gradient_of_the_global_batch(se
     weights = float64_weights(task)
     generator = np.random.default_rng(seed)
     features, labels = generator.standard_normal((12, 4)), generator.integers(0, 3, 12)
-    loss, gradients, _ = mlp.loss_and_gradients(task, weights, features, labels)
+    whole = model.loss_and_gradients(task, weights, features, labels)
     shards = zip(np.split(features, workers), np.split(labels, workers), strict=True)
-    parts = [mlp.loss_and_gradients(task, weights, *shard) for shard in shards]
-    assert np.mean([part[0] for part in parts]) == pytest.approx(loss, rel=1e-12)
-    for name, gradient in gradients.items():
-        assert np.mean([part[1][name] for part in parts], axis=0) == pytest.approx(gradient, rel=1e-9, abs=1e-14)
+    parts = [model.loss_and_gradients(task, weights, *shard) for shard in shards]
+    assert np.mean([part.loss for part in parts]) == pytest.approx(whole.loss, rel=1e-12)
+    for name, gradient in whole.gradients.items():
+        assert np.mean([part.gradients[name] for part in parts], axis=0) == pytest.approx(gradient, rel=1e-9, abs=1e-14)
 
 
 def test_sgd_with_momentum_weight_decay_and_a_schedule_is_that_of_torch():
@@ -110,21 +112,21 @@ def test_sgd_with_momentum_weight_decay_and_a_schedule_is_that_of_torch():
     assert updated(task, [1.0, 1.0, 1.0])[0] == pytest.approx([0.9, 0.825, 0.825])
     task = Task(dimensions=(1, 1), learning_rate=0.5, weight_decay=0.1)
     state = {"layer0.weight": np.array([[2.0]]), "layer0.bias": np.array([4.0])}
-    mlp.update(task, state, {name: np.zeros_like(value) for name, value in state.items()}, 0)
+    model.update(task, state, {name: np.zeros_like(value) for name, value in state.items()}, 0)
     assert (state["layer0.weight"].item(), state["layer0.bias"].item()) == pytest.approx((1.9, 3.8))
     task = Task(learning_rate=0.1, final_learning_rate=0.02, decay_steps=4)
-    rates = [mlp.learning_rate(task, step) for step in (0, 1, 2, 3, 4, 5, 1000)]
+    rates = [model.learning_rate(task, step) for step in (0, 1, 2, 3, 4, 5, 1000)]
     assert rates == pytest.approx([0.1, 0.08, 0.06, 0.04, 0.02, 0.02, 0.02])
-    assert {mlp.learning_rate(Task(learning_rate=0.1), step) for step in (0, 1, 999)} == {0.1}
+    assert {model.learning_rate(Task(learning_rate=0.1), step) for step in (0, 1, 999)} == {0.1}
 
 
 def test_the_initial_weights_are_these_to_the_bit_and_depend_on_the_seed_alone():
-    weights = mlp.initial_weights(DIGITS)
-    content = b"".join(weights[name].tobytes() for name in mlp.parameter_names(DIGITS))
+    weights = model.initial_weights(DIGITS)
+    content = b"".join(weights[name].tobytes() for name in model.parameter_names(DIGITS))
     assert hashlib.sha256(content).hexdigest() == "52592176667919839955e22a8df075f3c88a70a1cf83fab21c08ad3212967911"
-    first = mlp.initial_weights(DIGITS)
-    again = mlp.initial_weights(dataclasses.replace(DIGITS, batch=128, learning_rate=1.0, workers=4))
-    other = mlp.initial_weights(dataclasses.replace(DIGITS, seed=1))
+    first = model.initial_weights(DIGITS)
+    again = model.initial_weights(dataclasses.replace(DIGITS, batch=128, learning_rate=1.0, workers=4))
+    other = model.initial_weights(dataclasses.replace(DIGITS, seed=1))
     assert all(np.array_equal(first[name], again[name]) for name in first)
     assert not any(np.array_equal(first[name], other[name]) for name in first)
 
@@ -132,24 +134,24 @@ def test_the_initial_weights_are_these_to_the_bit_and_depend_on_the_seed_alone()
 def test_names_and_bytes_of_the_parameters_and_the_share_of_right_rows():
     task = Task(dimensions=(3, 4, 2))
     without = dataclasses.replace(task, bias=False)
-    assert mlp.parameter_names(task) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
-    assert mlp.parameter_names(without) == ["layer0.weight", "layer1.weight"]
-    assert mlp.parameter_bytes(task) == 4 * (12 + 4 + 8 + 2)
-    assert mlp.parameter_bytes(without) == 4 * (12 + 8)
+    assert model.parameter_names(task) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
+    assert model.parameter_names(without) == ["layer0.weight", "layer1.weight"]
+    assert model.parameter_bytes(task) == 4 * (12 + 4 + 8 + 2)
+    assert model.parameter_bytes(without) == 4 * (12 + 8)
     for each in (task, without, *PRESETS.values()):
-        assert mlp.parameter_bytes(each) == sum(value.nbytes for value in mlp.initial_weights(each).values())
-        assert list(mlp.initial_weights(each)) == mlp.parameter_names(each)
+        assert model.parameter_bytes(each) == sum(value.nbytes for value in model.initial_weights(each).values())
+        assert list(model.initial_weights(each)) == model.parameter_names(each)
     task = Task(dimensions=(3, 3), bias=False)
     weights = {"layer0.weight": np.eye(3)}
     labels = np.array([0, 1, 2, 2])
     features = np.array([[9.0, 1, 0], [1, 9, 0], [9, 0, 1], [0, 1, 9]])
-    assert mlp.accuracy(task, weights, features, labels) == 0.75
+    assert model.accuracy(task, weights, features, labels) == 0.75
 
 
 def test_float32_stays_within_the_tolerances_of_float64_on_digits():
     task = dataclasses.replace(DIGITS, momentum=0.9, learning_rate=0.02, weight_decay=1e-4, activation="tanh")
-    exact = mlp.train(task, digits_batches(100))
-    single = mlp.train(task, digits_batches(100), np.float32)
+    exact = model.train(task, digits_batches(100))
+    single = model.train(task, digits_batches(100), np.float32)
     assert len(exact.losses) == 100
     assert single.losses == pytest.approx(exact.losses, rel=LOSS_TOLERANCE / 2)
     assert weight_deviation(single.state, exact.state) < 5e-6

@@ -1,4 +1,4 @@
-"""The MLP and SGD in JAX, on arrays in the contract's layout `(inputs, outputs)`, and the devices that compute them."""
+"""The contract's model and SGD in JAX, on arrays in the contract's layout, and the devices that compute them."""
 
 import importlib.util
 import os
@@ -7,9 +7,23 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from common.contract import mlp as contract
-from common.contract.mlp import State, parameter_names
+from common.contract import model as contract
+from common.contract.layers import (
+    Activation,
+    Attention,
+    Convolution,
+    Dense,
+    Embedding,
+    Layer,
+    LayerNorm,
+    Pool,
+    Reshape,
+    Residual,
+    weights_of,
+)
+from common.contract.model import State, parameter_names
 from common.contract.task import Task
 from common.declarations.sweep import Sweep
 from common.errors import UserError
@@ -69,20 +83,63 @@ def parameters_of(task: Task, state: Mapping[str, jax.Array]) -> Arrays:
 
 
 def forward(task: Task, parameters: Arrays, features: jax.Array) -> jax.Array:
-    """Logits, (rows, classes), of features, (rows, inputs)."""
-    activate = jax.nn.relu if task.activation == "relu" else jnp.tanh
-    values = features
-    for layer in range(len(task.dimensions) - 1):
-        values = activate(values) if layer else values
-        values = values @ parameters[f"layer{layer}.weight"]
-        values = values + parameters[f"layer{layer}.bias"] if task.bias else values
+    """Logits, (rows, classes), of features, (rows, inputs); of texts (rows, positions, tokens)."""
+    return apply_all(contract.named_layers(task), parameters, features)
+
+
+def apply_all(layers: Mapping[str, Layer], weights: Arrays, values: jax.Array) -> jax.Array:
+    """The outputs of all layers, one after the other."""
+    for name, layer in layers.items():
+        values = apply_layer(layer, weights_of(name, weights), values)
     return values
 
 
+def apply_layer(layer: Layer, weights: Arrays, values: jax.Array) -> jax.Array:
+    """The outputs of a layer. Raises UserError for a kind that is missing here."""
+    match layer:
+        case Dense():
+            values = values @ weights["weight"]
+            return values + weights["bias"] if layer.bias else values
+        case Convolution():
+            values = convolve(layer, values, weights["weight"])
+            return values + weights["bias"] if layer.bias else values
+        case Pool(kind, size):
+            window = (1, size, size, 1)
+            if kind == "average":
+                return lax.reduce_window(values, 0.0, lax.add, window, window, "VALID") / size**2
+            return lax.reduce_window(values, -jnp.inf, lax.max, window, window, "VALID")
+        case Reshape(shape):
+            return values.reshape(-1, *shape)
+        case Activation(kind):
+            return {"relu": jax.nn.relu, "tanh": jnp.tanh, "gelu": jax.nn.gelu}[kind](values)
+        case Embedding():
+            return weights["weight"][values.astype(int)] + weights["position"]
+        case LayerNorm():
+            axes = layer.axes(values.ndim)
+            centred = values - values.mean(axis=axes, keepdims=True)
+            variance = (centred**2).mean(axis=axes, keepdims=True)
+            return centred * lax.rsqrt(variance + layer.epsilon) * weights["weight"] + weights["bias"]
+        case Attention():
+            rows, positions, _ = values.shape
+            query, key, value = jnp.moveaxis(values.reshape(rows, positions, 3, layer.heads, -1), 2, 0)
+            attended = jax.nn.dot_product_attention(query, key, value, is_causal=True)
+            return attended.reshape(rows, positions, layer.width)
+        case Residual():
+            return values + apply_all(layer.inner, weights, values)
+    raise UserError(f"JAX has no {type(layer).__name__} layer here: add it to apply_layer in {__file__}.")
+
+
+def convolve(layer: Convolution, images: jax.Array, kernel: jax.Array) -> jax.Array:
+    """The convolution of images (rows, height, width, channels) with a kernel, without the bias."""
+    edges, axes = [(layer.padding, layer.padding)] * 2, ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(images, kernel, (1, 1), edges, dimension_numbers=axes)
+
+
 def row_losses(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """The cross-entropy of every row, (rows,)."""
+    """The cross-entropy of every row, (rows,); of a text its mean over the positions."""
     log_probabilities = jax.nn.log_softmax(logits)
-    return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]
+    losses = -jnp.take_along_axis(log_probabilities, labels[..., None], axis=-1)[..., 0]
+    return losses if losses.ndim == 1 else losses.mean(axis=1)
 
 
 def mean_loss(task: Task, parameters: Arrays, features: jax.Array, labels: jax.Array) -> jax.Array:
@@ -91,7 +148,7 @@ def mean_loss(task: Task, parameters: Arrays, features: jax.Array, labels: jax.A
 
 
 def update(task: Task, state: Arrays, gradients: Arrays, rate: jax.Array) -> Arrays:
-    """The state after one step of SGD by torch's formula (`common.contract.mlp.update`)."""
+    """The state after one step of SGD by torch's formula (`common.contract.model.update`)."""
     updated = {}
     for name, gradient in gradients.items():
         direction = gradient + task.weight_decay * state[name]

@@ -1,12 +1,28 @@
-"""The MLP in TensorFlow's own operations, on variables in the contract's layout `(inputs, outputs)`."""
+"""The contract's model in TensorFlow's own operations, on variables in the contract's layout."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
 
-from common.contract.mlp import State, learning_rate, parameter_names
+from common.contract.layers import (
+    Activation,
+    Attention,
+    BatchNorm,
+    Convolution,
+    Dense,
+    Embedding,
+    Layer,
+    LayerNorm,
+    Pool,
+    Reshape,
+    Residual,
+    weights_of,
+)
+from common.contract.model import State, learning_rate, named_layers, parameter_names
 from common.contract.rows import Batch
 from common.contract.task import Task
 from common.declarations.sweep import Sweep
@@ -117,15 +133,69 @@ def _value(variable: tf.Variable) -> np.ndarray:
 
 
 def forward(task: Task, parameters: Sequence[tf.Variable], features: tf.Tensor) -> tf.Tensor:
-    """Logits, (rows, classes), of features, (rows, inputs)."""
-    activate = tf.nn.relu if task.activation == "relu" else tf.tanh
-    per_layer = 2 if task.bias else 1
-    values = features
-    for position in range(0, len(parameters), per_layer):
-        values = activate(values) if position else values
-        values = tf.matmul(values, parameters[position])
-        values = values + parameters[position + 1] if task.bias else values
+    """Logits, (rows, classes), of features, (rows, inputs); of texts (rows, positions, tokens)."""
+    return apply_all(named_layers(task), dict(zip(parameter_names(task), parameters, strict=True)), features)
+
+
+def apply_all(layers: Mapping[str, Layer], weights: Mapping[str, tf.Variable], values: tf.Tensor) -> tf.Tensor:
+    """The outputs of all layers, one after the other."""
+    for name, layer in layers.items():
+        values = apply_layer(layer, weights_of(name, weights), values)
     return values
+
+
+def apply_layer(layer: Layer, weights: Mapping[str, tf.Variable], values: tf.Tensor) -> tf.Tensor:
+    """The outputs of a layer. Raises UserError for a kind that is missing here."""
+    match layer:
+        case Dense():
+            values = tf.matmul(values, weights["weight"])
+            return values + weights["bias"] if layer.bias else values
+        case Convolution(padding=padding):
+            edges = [[0, 0], [padding, padding], [padding, padding], [0, 0]]
+            values = tf.nn.conv2d(values, weights["weight"], strides=1, padding=edges if padding else "VALID")
+            return values + weights["bias"] if layer.bias else values
+        case Pool(kind, size):
+            return (tf.nn.avg_pool2d if kind == "average" else tf.nn.max_pool2d)(values, size, size, "VALID")
+        case Reshape(shape):
+            return tf.reshape(values, (-1, *shape))
+        case Activation(kind):
+            return {"relu": tf.nn.relu, "tanh": tf.tanh, "gelu": partial(tf.nn.gelu, approximate=True)}[kind](values)
+        case Embedding():
+            return tf.gather(weights["weight"], tf.cast(values, tf.int32)) + weights["position"]
+        case LayerNorm():
+            mean, variance = moments(layer, values)
+            return (values - mean) * tf.math.rsqrt(variance + layer.epsilon) * weights["weight"] + weights["bias"]
+        case Attention():
+            return attend(layer, values)
+        case Residual():
+            return values + apply_all(layer.inner, weights, values)
+    raise UserError(f"TensorFlow has no {type(layer).__name__} layer here: add it to apply_layer in {__file__}.")
+
+
+def moments(layer: LayerNorm, values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mean and variance; for synchronised batch normalisation those over the rows of all replicas."""
+    replica = tf.distribute.get_replica_context()
+
+    def mean_of(values: tf.Tensor) -> tf.Tensor:
+        # Axis by axis: TensorFlow adds up all in one sum, which loses a digit over the pixels of a batch.
+        for axis in layer.axes(len(values.shape)):
+            values = tf.reduce_mean(values, axis, keepdims=True)
+        is_of_all = isinstance(layer, BatchNorm) and layer.synchronised and replica.num_replicas_in_sync > 1
+        return replica.all_reduce(tf.distribute.ReduceOp.MEAN, values) if is_of_all else values
+
+    mean = mean_of(values)
+    return mean, mean_of((values - mean) ** 2)
+
+
+def attend(layer: Attention, values: tf.Tensor) -> tf.Tensor:
+    """(rows, positions, width) of (rows, positions, 3 * width): no position sees a later one."""
+    positions, width = values.shape[1], layer.width // layer.heads
+    parts = tf.reshape(values, (-1, positions, 3, layer.heads, width))
+    query, key, value = tf.unstack(tf.transpose(parts, (2, 0, 3, 1, 4)))
+    scores = tf.matmul(query, key, transpose_b=True) / width**0.5
+    later = 1 - tf.linalg.band_part(tf.ones((positions, positions)), -1, 0)
+    attended = tf.matmul(tf.nn.softmax(scores - 1e9 * later), value)
+    return tf.reshape(tf.transpose(attended, (0, 2, 1, 3)), (-1, positions, layer.width))
 
 
 def loss_and_gradients(
@@ -142,7 +212,8 @@ def loss_and_gradients(
             tape.watch(parameters)
             logits = forward(task, parameters, features)
             cross_entropies = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            loss = tf.reduce_sum(cross_entropies) / divisor
+            # A text has a label at each position.
+            loss = tf.reduce_sum(cross_entropies) / (divisor * math.prod(labels.shape[1:]))
         return loss, tape.gradient(loss, parameters)
 
     if not jit_compile:
@@ -162,7 +233,7 @@ def shard_losses(strategy: tf.distribute.Strategy, losses: tf.Tensor) -> tf.Tens
 
 def count_rows(strategy: tf.distribute.Strategy, labels: tf.Tensor) -> tf.Tensor:
     """The number of rows with these labels, of all replicas in this process: a scalar int32."""
-    return tf.add_n([tf.size(part) for part in strategy.experimental_local_results(labels)])
+    return tf.add_n([tf.shape(part)[0] for part in strategy.experimental_local_results(labels)])
 
 
 def compile_steps(
@@ -213,7 +284,7 @@ def apply_sgd(
     learning_rate: tf.Tensor,
     strategy: tf.distribute.Strategy,
 ) -> list[tf.Operation]:
-    """Apply one step of SGD by torch's formula (`common.contract.mlp.update`), on every replica of each parameter.
+    """Apply one step of SGD by torch's formula (`common.contract.model.update`), on every replica of each parameter.
 
     Returns the operations that write, as control dependencies of later operations. Keras's SGD computes another step
     with momentum and a schedule, and with momentum and weight decay.

@@ -1,0 +1,196 @@
+"""common/contract/layers.py: each kind of layer against central differences, and the models that they make."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from common.contract import dataset, layers, model
+from common.contract.layers import (
+    Activation,
+    Attention,
+    BatchNorm,
+    Convolution,
+    Dense,
+    Embedding,
+    LayerNorm,
+    Pool,
+    Reshape,
+    Residual,
+)
+from common.contract.task import PRESETS, Task
+from common.errors import UserError
+
+ROWS = 3
+KINDS = [
+    (Dense(4, 3), (4,)),
+    (Dense(4, 3, bias=False), (5, 4)),
+    (Convolution(2, 3, 3, padding=1), (5, 4, 2)),
+    (Convolution(2, 3, 3, bias=False), (5, 4, 2)),
+    (Pool("average"), (4, 2, 2)),
+    (Pool("maximum"), (4, 2, 2)),
+    (Reshape((2, 2, 1)), (4,)),
+    (Activation("relu"), (4,)),
+    (Activation("tanh"), (4,)),
+    (Activation("gelu"), (4,)),
+    (LayerNorm(4), (3, 4)),
+    (BatchNorm(2), (3, 2, 2)),
+    (Attention(2, 4), (3, 12)),
+    (Residual((LayerNorm(4), Dense(4, 12), Attention(2, 4), Dense(4, 4))), (3, 4)),
+]
+
+
+def numeric_gradient(compute, array):
+    """The gradient of a number by an array's elements, by central differences."""
+    gradient = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+        value = array[index]
+        ends = []
+        for shift in (1e-6, -1e-6):
+            array[index] = value + shift
+            ends.append(compute())
+        array[index] = value
+        gradient[index] = (ends[0] - ends[1]) / 2e-6
+    return gradient
+
+
+@pytest.mark.parametrize(("layer", "shape"), KINDS, ids=lambda value: type(value).__name__)
+def test_gradients_are_those_of_central_differences_in_the_precision_of_the_values(layer, shape):
+    generator = np.random.default_rng(0)
+    weights = {name: value + 0.1 * generator.normal(size=value.shape) for name, value in _initial(layer).items()}
+    values = generator.normal(size=(ROWS, *shape))
+    passed = layer.forward(weights, values)
+    assert passed.outputs.shape == (ROWS, *layer.output_shape(shape))
+    by_outputs = generator.normal(size=passed.outputs.shape)
+    by_inputs, gradients = passed.backward(by_outputs, 0.0)
+
+    def projected():
+        return float((layer.forward(weights, values).outputs * by_outputs).sum())
+
+    assert by_inputs() == pytest.approx(numeric_gradient(projected, values), abs=1e-7)
+    assert set(gradients) == set(layer.shapes)
+    for name, weight in weights.items():
+        assert gradients[name] == pytest.approx(numeric_gradient(projected, weight), abs=1e-7)
+    single = layer.forward({name: value.astype(np.float32) for name, value in weights.items()}, np.float32(values))
+    by_inputs, gradients = single.backward(np.float32(by_outputs), 0.0)
+    assert {each.dtype for each in (single.outputs, by_inputs(), *gradients.values())} == {np.dtype(np.float32)}
+
+
+def test_an_embedding_adds_up_the_gradients_of_a_token_and_of_a_position():
+    layer = Embedding(tokens=4, positions=2, width=1)
+    weights = {"weight": np.array([[1.0], [2.0], [3.0], [4.0]]), "position": np.array([[10.0], [20.0]])}
+    passed = layer.forward(weights, np.array([[1.0, 1.0], [3.0, 1.0]]))
+    assert passed.outputs[..., 0].tolist() == [[12, 22], [14, 22]]
+    _, gradients = passed.backward(np.array([[[1.0], [2.0]], [[4.0], [8.0]]]), 0.0)
+    assert gradients["weight"][:, 0].tolist() == [0, 11, 0, 4]
+    assert gradients["position"][:, 0].tolist() == [5, 10]
+
+
+def test_batch_normalisation_takes_the_statistics_of_all_rows_that_it_is_given():
+    task = dataclasses.replace(PRESETS["mnist_cnn"], batch_norm="local")
+    weights = {name: value.astype(np.float64) for name, value in model.initial_weights(task).items()}
+    rows = dataset.load(task)
+    features, labels = rows.train_features[:8].astype(np.float64), rows.train_labels[:8]
+    whole = model.loss_and_gradients(task, weights, features, labels)
+    halves = [model.loss_and_gradients(task, weights, features[half], labels[half]) for half in (slice(4), slice(4, 8))]
+    # So workers that normalise by their own rows train something else than one worker does.
+    assert abs(np.mean([half.loss for half in halves]) - whole.loss) > 1e-3
+    values = np.array([[1.0, 10.0], [3.0, 30.0]])
+    passed = BatchNorm(2).forward({"weight": np.ones(2), "bias": np.zeros(2)}, values)
+    assert passed.outputs == pytest.approx(np.array([[-1, -1], [1, 1]]), abs=1e-5)
+
+
+def test_no_position_of_a_text_is_told_what_comes_later():
+    task = PRESETS["text_gpt"]
+    weights = model.initial_weights(task)
+    texts = dataset.load(task).train_features[:2].copy()
+    before = model.forward(task, weights, texts)
+    texts[:, 20:] = 0
+    after = model.forward(task, weights, texts)
+    assert after[:, :20] == pytest.approx(before[:, :20], rel=1e-5)
+    assert np.abs(after[:, 20:] - before[:, 20:]).max() > 0.1
+
+
+def test_a_kink_moves_the_jump_of_a_slope_and_its_distance_is_told():
+    relu = Activation("relu").forward({}, np.array([[-2.0, 1e-7, 0.5]]))
+    assert relu.kink_distance == pytest.approx(1e-7)
+    ones = np.ones((1, 3))
+    assert [relu.backward(ones, kink)[0]().tolist() for kink in (0.0, 1e-6)] == [[[0, 1, 1]], [[0, 0, 1]]]
+    image = np.array([1.0, 3.0, 0.0, 3.0 - 1e-7]).reshape(1, 2, 2, 1)
+    pool = Pool("maximum").forward({}, image)
+    assert pool.kink_distance == pytest.approx(1e-7)
+    by_inputs = [pool.backward(np.ones((1, 1, 1, 1)), kink)[0]().ravel().tolist() for kink in (0.0, -1e-6, 1e-6)]
+    assert by_inputs == [[0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert Pool("average").forward({}, image).kink_distance == math.inf
+
+
+def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_literature():
+    lenet, cnn, gpt = (PRESETS[name] for name in ("mnist_lenet", "mnist_cnn", "text_gpt"))
+    # LeCun et al. 1998, section II.B, but for the connection table: C3 has 6 x 16 kernels.
+    assert model.parameter_bytes(lenet) // 4 == 156 + 2416 + 48120 + 10164 + 850
+    forward = 2 * (28 * 28 * 25 * 6 + 10 * 10 * 25 * 6 * 16 + 400 * 120 + 120 * 84 + 84 * 10)
+    assert model.operations(lenet) == 3 * forward
+    assert [len(piece.shapes) for piece in model.pieces(lenet)] == [2] * 5
+    assert [piece.output_shape for piece in model.pieces(lenet)] == [(14, 14, 6), (400,), (120,), (84,), (10,)]
+    assert model.parameter_bytes(cnn) // 4 == 320 + 18496 + 2304 * 600 + 600 + 600 * 120 + 120 + 1210
+    block = 2 * 128 + (64 * 192 + 192) + (64 * 64 + 64) + (64 * 256 + 256) + (256 * 64 + 64)
+    assert model.parameter_bytes(gpt) // 4 == 96 * 64 + 32 * 64 + 2 * block + 128 + 64 * 96 + 96
+    dense = 2 * 32 * (2 * (64 * 192 + 64 * 64 + 2 * 64 * 256) + 64 * 96)
+    assert model.operations(gpt) == 3 * (dense + 2 * 4 * 32**2 * 64)
+    assert [model.is_smooth(task) for task in (lenet, cnn, gpt, Task(), Task(dimensions=(64, 10)))] == [
+        *(True, False, True, False, True)
+    ]
+    for task in (lenet, cnn, gpt):
+        pieces = model.pieces(task)
+        assert [name for piece in pieces for name in piece.shapes] == model.parameter_names(task)
+        assert 3 * sum(piece.operations for piece in pieces) == model.operations(task)
+        for name, shape in model.parameter_shapes(task).items():
+            assert model.layer_of(task, f"{name}.momentum").shapes[name.split(".")[-1]] == shape
+
+
+@pytest.mark.parametrize("preset", ["mnist_lenet", "text_gpt"])
+def test_float32_stays_within_the_tolerance_of_float64_on_smooth_networks(preset):
+    task = PRESETS[preset]
+    rows = dataset.load(task)
+    batches = [(rows.train_features[start : start + 8], rows.train_labels[start : start + 8]) for start in range(3)]
+    exact, single = (model.train(task, batches, dtype) for dtype in (np.float64, np.float32))
+    assert single.losses == pytest.approx(exact.losses, rel=1e-5)
+    assert exact.losses[-1] < exact.losses[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"model": "lenet"}, "A convolution of 5 x 5 and 6 channels can't read values of the shape"),
+        ({"model": "lenet", "dimensions": (60, 10)}, "reads square images, and rows of 60 features are none"),
+        ({"model": "fashion_cnn", "dimensions": (49, 10)}, "Squares of 2 x 2 pixels don't divide"),
+        ({"model": "gpt"}, "a gpt reads the text of text_gpt"),
+        ({"preset": "text_gpt"}, "a gpt reads the text of text_gpt"),
+        ({"preset": "text_gpt", "model": "gpt", "dimensions": (32, 66, 96)}, "doesn't divide into 4 heads"),
+        ({"preset": "text_gpt", "model": "gpt", "dimensions": (32, 64, 32, 96)}, "the same width once for each block"),
+        ({"preset": "text_gpt", "model": "gpt", "dimensions": (32, 96)}, "the same width once for each block"),
+        ({"model": "resnet"}, "resnet"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_one_sentence(options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        model.named_layers(Task(**options))
+
+
+def _initial(layer):
+    return layer.initial(np.random.default_rng(1)) if layer.shapes else {}
+
+
+def test_layers_that_do_not_fit_one_another_are_refused():
+    for chain, shape in (
+        ([Dense(4, 3), Dense(4, 3)], (4,)),
+        ([Reshape((3,))], (4,)),
+        ([Residual((Dense(4, 3),))], (4,)),
+        ([Embedding(4, 2, 8)], (3,)),
+    ):
+        with pytest.raises(UserError):
+            layers.shape_after(chain, shape)
+    task = dataclasses.replace(PRESETS["text_gpt"])
+    with pytest.raises(UserError, match="Keras's fit takes no layers of the kind Embedding or Residual or LayerNorm"):
+        model.check_kinds(task, frozenset({"Dense"}), "Keras's fit", "use tf_mirrored")
