@@ -1,5 +1,6 @@
 """common/contract/layers.py: each kind of layer against central differences, and the models that they make."""
 
+import ast
 import dataclasses
 import math
 
@@ -14,6 +15,7 @@ from common.contract.layers import (
     Convolution,
     Dense,
     Embedding,
+    Layer,
     LayerNorm,
     Pool,
     Reshape,
@@ -21,6 +23,7 @@ from common.contract.layers import (
 )
 from common.contract.task import PRESETS, Task
 from common.errors import UserError
+from common.paths import ROOT
 
 ROWS = 3
 KINDS = [
@@ -157,6 +160,15 @@ def test_float32_stays_within_the_tolerance_of_float64_on_smooth_networks(preset
     exact, single = (model.train(task, batches, dtype) for dtype in (np.float64, np.float32))
     assert single.losses == pytest.approx(exact.losses, rel=1e-5)
     assert exact.losses[-1] < exact.losses[0]
+
+
+@pytest.mark.parametrize("folder", ["pytorch_impl", "tf_impl", "jax_impl"])
+def test_a_kind_of_layer_is_one_class_and_one_case_in_each_framework(folder):
+    kinds = {each.__name__ for each in vars(layers).values() if isinstance(each, type) and issubclass(each, Layer)}
+    tree = ast.parse((ROOT / folder / "model.py").read_text(encoding="utf-8"))
+    cases = [ast.unparse(node.cls) for node in ast.walk(tree) if isinstance(node, ast.MatchClass)]
+    assert {*cases} == kinds - {"Layer", "BatchNorm"} | ({"BatchNorm"} & {*cases})
+    assert {name: cases.count(name) for name in cases if cases.count(name) > 1} in ({}, {"Reshape": 2})
 
 
 @pytest.mark.parametrize(
