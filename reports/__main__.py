@@ -23,7 +23,6 @@ def write_report(
     headline: Path | None = None,
     sweep: Path | None = None,
     against: Path | None = None,
-    appendix: bool = False,
 ) -> None:
     """Make a typeset PDF from the run records in a folder, and beside it an HTML page and CSV files of its tables.
 
@@ -34,34 +33,33 @@ def write_report(
         headline: Also write the figure of the first page, as SVG, to this file.
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
-        appendix: Have every table and figure of the HTML page in the PDF as well, after its last page.
     """
     beside = out.with_name(f"{out.stem}-tables")
-    found = read_results(results or newest_comparison(Path("results")))
-    other = read_results(against) if against else None
-    if other and other.folder.resolve() == found.folder.resolve():
+    here = read_results(results or newest_comparison(Path("results")))
+    there = read_results(against) if against else None
+    if there and there.folder.resolve() == here.folder.resolve():
         raise UserError(f"{against} can't stand beside itself: name another folder with --against.")
+    figures = {name: path for name, path in (("headline", headline), (bandwidths.FIGURE, sweep)) if path}
     shell.ensure_ready(out)
-    for path in filter(None, (headline, sweep, beside / "columns.csv")):
+    for path in (*figures.values(), beside / "columns.csv"):
         ensure_writable(path)
     gc.freeze()
     gc.enable()
-    material = Material(found, other)
-    content, drawings = compose(material, appendix)
-    asked = [("headline", headline, "No launch ended ok with a measurement")]
-    asked.append((bandwidths.FIGURE, sweep, f"No virtual hosts were measured with {FEWEST} bandwidths"))
-    for name, path, why in asked:
-        if path and f"{name}.svg" not in drawings:
-            raise UserError(f"{why}, so there is no figure to draw: leave --{name} out.")
-    images = shell.write(out, found.started_at, content, drawings)
+    material = Material(here, there)
+    content, drawings = compose(material)
+    lacking = {"headline": "No launch ended ok with a measurement"}
+    lacking[bandwidths.FIGURE] = f"No virtual hosts were measured with {FEWEST} bandwidths"
+    for name in figures:
+        if f"{name}.svg" not in drawings:
+            raise UserError(f"{lacking[name]}, so there is no figure to draw: leave --{name} out.")
+    images = shell.write(out, here.started_at, content, drawings)
     material.write(beside)
-    for name, path, _ in asked:
-        if path:
-            write_atomically(path, images[f"{name}.svg"])
+    for name, path in figures.items():
+        write_atomically(path, images[f"{name}.svg"])
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
         print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
-    print(f"{out} and {shell.page_beside(out)}: {len(found.records)} records, their tables as CSV in {beside}")
+    print(f"{out} and {shell.page_beside(out)}: {len(here.records)} records, their tables as CSV in {beside}")
 
 
 def main() -> None:

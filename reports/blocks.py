@@ -7,8 +7,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from common.observations.numbers import DAGGER, DASH, fixed, number
-from common.statistics.intervals import FEWEST_LAUNCHES
+from common.observations.numbers import DAGGER, DASH, number
 
 Block = dict[str, object]
 """One piece of the document: its `kind`, which is the name of the function here that makes it, and what it shows."""
@@ -16,13 +15,11 @@ Block = dict[str, object]
 Draw = Callable[..., bytes]
 """Draws a figure as SVG, for a narrow page where it stacks and is given that `width`."""
 
-Drawings = dict[str, Draw]
-"""By its file's name how each figure is drawn."""
-
+Drawings = dict[str, Draw]  # By its file's name how each figure is drawn.
 LONGEST_NAME = 34  # Characters that leave room for bars, or other columns, beside them.
 
+# How a cell begins that is no number: a word, or such as `2 ranks, cpu`.
 _WORD = re.compile(r"\W*[^\W\d]|\d+ [^\W\d]+, ")
-"""How a cell begins that is no number: a word, or such as `2 ranks, cpu`."""
 
 
 def heading(text: str, level: int = 1) -> Block:
@@ -46,9 +43,9 @@ def items(sentences: list[str]) -> Block:
 
 
 def items_of_a_page(sentences: list[str], most: int, *, small: bool = True) -> list[Block]:
-    """The first so many items; more are on the HTML page, and in the PDF's appendix."""
+    """The first so many items; more are on the HTML page alone."""
     rest = sentences[most:]
-    return [items(sentences[:most]) | {"small": small}, *([items(rest) | {"appendix": True}] if rest else [])]
+    return [items(sentences[:most]) | {"small": small}, *([items(rest) | {"page_only": True}] if rest else [])]
 
 
 def answers(told: list[tuple[str, list[str]]]) -> Block:
@@ -75,12 +72,10 @@ def table(
     notes: Sequence[str] = (),
     wide: Mapping[int, int] = MappingProxyType({}),
     warned: str = "",
-    tints: Mapping[tuple[int, int], str] = MappingProxyType({}),
 ) -> Block:
     """A table; the first column and those with words are set flush left, cells that begin with `warned` stand out.
 
-    Columns in `wide` divide the width that the others leave among them, by these numbers. `tints` are the colors of
-    cells by row and column.
+    Columns in `wide` divide the width that the others leave among them, by these numbers.
     """
     places = range(len(columns))
     left = {0, *wide} | {place for place in places if any(_WORD.match(row[place]) for row in rows)}
@@ -90,7 +85,6 @@ def table(
         "rows": rows,
         "notes": [*notes],
         "warned": warned,
-        "tints": [[tints.get((row, place), "") for place in places] for row in range(len(rows) if tints else 0)],
         "align": ["left" if place in left else "right" for place in places],
         "wide": [wide.get(place, 0) for place in places],
     }
@@ -118,13 +112,8 @@ def capitalized(text: str) -> str:
 
 def span(counts: Iterable[int]) -> str:
     """The smallest and the largest of whole numbers: `6 to 8`, or `6`; with commas in thousands."""
-    distinct = sorted({*counts})
-    return " to ".join(f"{count:,}" for count in dict.fromkeys([distinct[0], distinct[-1]]))
-
-
-def natural(name: str) -> tuple[tuple[int, str], ...]:
-    """What names are sorted by, so that 20 Mbit/s come before 100."""
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name) if part)
+    every = [*counts]
+    return " to ".join(f"{count:,}" for count in dict.fromkeys([min(every), max(every)]))
 
 
 def shortened(name: str, longest: int = LONGEST_NAME) -> str:
@@ -150,28 +139,16 @@ def oversubscribed_note(flags: Iterable[bool]) -> list[str]:
     return [f"{DAGGER} more threads than cores: shows that it works, not how it scales."] if any(flags) else []
 
 
-def few_note(counts: Iterable[int], what: str) -> list[str]:
-    """Why some rows have no interval: these counts of `what`; nothing where all have as many as it takes, or none."""
-    few = any(0 < count < FEWEST_LAUNCHES for count in counts)
-    return [f"No interval is given for fewer than {FEWEST_LAUNCHES} {what}."] if few else []
-
-
-def share_of_launches(flags: Iterable[bool]) -> str:
-    """Of how many launches something is true, such as `3 of 4 launches`."""
-    values = list(flags)
-    return f"{sum(values)} of {len(values)} launches"
-
-
 def who(rows: pd.DataFrame) -> str:
     """The strategies of these rows with their numbers of `workers`, such as `my_strategy at 2 and 4`; some of many."""
     places = rows.drop_duplicates(["strategy", "workers"]).sort_values(["strategy", "workers"])
     groups = places.groupby("strategy")["workers"]
-    return some([f"{name} at {listed([str(count) for count in counts])}" for name, counts in groups])
+    return some([f"{shortened(name)} at {listed([str(count) for count in counts])}" for name, counts in groups])
 
 
-def milliseconds(seconds: float, digits: int | None = None) -> str:
-    """Seconds as milliseconds, three or four significant digits or so many after the point, without the unit."""
-    return number(1000 * seconds) if digits is None else fixed(1000 * seconds, digits)
+def milliseconds(seconds: float) -> str:
+    """Seconds as milliseconds, three or four significant digits, without the unit."""
+    return number(1000 * seconds)
 
 
 def tiny(value: float) -> str:

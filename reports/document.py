@@ -21,32 +21,24 @@ from reports.words.glossary import TERMS
 
 Section = Callable[[Material], list[Block]]
 
-CHAPTERS: tuple[tuple[str, Section], ...] = (
-    ("Scaling", scaling.section),
-    ("Why not N times", decomposition.section),
-    ("How sure, and the same maths", certainty.section),
-)
-"""The chapters of every comparison after the first page, each on a page of its own."""
-
-MORE: tuple[tuple[str, tuple[Section, ...]], ...] = (
+CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
+    ("Scaling", (scaling.section,)),
+    ("Why not N times", (decomposition.section,)),
+    ("How sure, and the same maths", (certainty.section,)),
+    # These aren't in every comparison: several hosts, another folder, and another commit, with headings of their own.
     ("Hosts", (hosts.section, bandwidths.section)),
     ("", (side_by_side.section, regression.section)),
 )
-"""Chapters of what isn't in every comparison: several hosts, another folder, another commit, with own headings."""
+"""The chapters after the first page, each on a page of its own; one whose sections have nothing to say is left out."""
 
 
-def compose(material: Material, appendix: bool = False) -> tuple[dict[str, object], Drawings]:
-    """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task.
-
-    With `appendix` the PDF has every table and figure of the page as well.
-    """
+def compose(material: Material) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task."""
     parts = first_page.section(material)
-    for title, section in CHAPTERS:
-        parts += [blocks.new_page(), blocks.heading(title), *section(material)]
-    for title, sections in MORE:
-        if more := [block for section in sections for block in section(material)]:
-            parts += [blocks.new_page(), *([blocks.heading(title)] if title else []), *more]
-    parts += [block | {"appendix": True} for block in (blocks.new_page(), *data.section(material))]
+    for title, sections in CHAPTERS:
+        if chapter := [block for section in sections for block in section(material)]:
+            parts += [blocks.new_page(), *([blocks.heading(title)] if title else []), *chapter]
+    parts += [block | {"page_only": True} for block in data.section(material)]
     title = "Distributed training systems compared on exactly the same maths"
     content, drawings = shell.compose(title, material.results.started_at, parts)
-    return content | {"appendix": appendix, "terms": TERMS}, drawings
+    return content | {"terms": TERMS}, drawings

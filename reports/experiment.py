@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 import tyro
 
+from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.errors import exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from common.observations import answers, display
@@ -29,29 +29,20 @@ from reports import blocks
 from reports.blocks import DAGGER, DASH, Block, Drawings
 from reports.charts import style
 from reports.charts.curves import Line, Plot, curves
+from reports.charts.message_diagram import messages
 from reports.charts.style import Style
 from reports.render import shell
 from reports.tables.results import Origin, origin_of
-from reports.words import algorithms, machine
+from reports.words import machine
 from reports.words.glossary import TERMS
 
 _KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, MatrixRecord, Record)}
 """By the names of their kinds the records of experiments."""
 
-_MOST_ROWS, _MOST_PLACES = 6, 5
-"""Rows of the first page's table, and places of x, which are its columns."""
-
-_MOST_PRINTED, _MOST_COLUMNS, _MOST_LETTERS = 60, 10, 90
-"""Rows of the PDF's tables, about a page, columns of one, and letters of its narrow columns together: others are on the
-HTML page alone."""
-
-_MOST_PANELS, _PANELS_BESIDE = 15, 3
-"""Of a figure, and in a row of it."""
-
-_NARROW = 30
-"""Characters of a cell up to which its column takes what it needs."""
-
-_MOST_TICKS = 14
+_MOST_ROWS, _MOST_PLACES = 6, 5  # Rows of the first page's table, and places of x, which are its columns.
+_MOST_PANELS, _PANELS_BESIDE, _MOST_TICKS = 15, 3, 14  # Of a figure, in a row of it, and along a row.
+_NARROW = 30  # Characters of a cell up to which its column takes what it needs.
+_RANKS = 4  # Of the figure of messages: with fewer the algorithms look alike, and arrows of many overlap.
 _UNITS = ((2**30, " Gi"), (2**20, " Mi"), (2**10, " Ki"))
 
 _MEANINGS = {
@@ -64,13 +55,7 @@ _MEANINGS = {
 }
 """Of the columns that tables of values have in every experiment."""
 
-_MARKS = {answers.EQUIVALENT: " =", answers.UNDECIDED: " ?"}
-
-_TOLERATED_WIDTH = 0.10
-"""Of a median's interval, as a share of the median."""
-
-Tints = Mapping[tuple[int, int], str]
-"""The colors of cells by row and column."""
+_MARKS = {answers.FASTEST: " *", answers.EQUIVALENT: " =", answers.UNDECIDED: " ?"}
 
 
 def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple[dict[str, object], Drawings]:
@@ -79,26 +64,25 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
     looks = style.styles({each.name: each.colors for each in shown.series})
     figures = [*_figures(found, looks)]
     values, missing = [*display.value_tables(found)], display.missing_table(found)
-    groups = [values, missing, display.growth_tables(found), *([each] for each in shown.tables)]
+    tables = [*values, *missing, *display.growth_tables(found), *shown.tables]
     parts = [blocks.headline(display.answer(found))]
-    tints: Tints = {}
     if len(found.compared) and shown.x:
-        main, tints = _over_x(found, looks)
+        main = _over_x(found)
     elif values:
         main = next((each for each in values if shown.compared.label in each.columns), values[0])
     else:
         main = next(iter([*missing, *shown.tables]), None)
     if main:
-        parts += [blocks.text(f"{blocks.capitalized(main.title)}:"), _table(main, tints, _MOST_ROWS)]
-        groups = [[each for each in own if each != main] for own in groups]
-        groups = [[main], *groups] if len(main.rows) > _MOST_ROWS else groups
+        parts += [blocks.text(f"{blocks.capitalized(main.title)}:"), _table(main, _MOST_ROWS)]
+        tables = [each for each in tables if each != main]
+        tables = [main, *tables] if len(main.rows) > _MOST_ROWS else tables
     steps = _next_steps(found, origin.command) if origin.command else []
     told = [("How sure", [*manifest.in_words(origin.differences), *_certainty(found)]), ("What next", steps)]
     parts += [*figures[:1], blocks.answers([each for each in told if each[1]])]
     parts += [blocks.new_page()] if figures else []
     parts += [blocks.heading("Curves"), *figures[1:]] if figures[1:] else []
-    parts += algorithms.section({each.name for each in shown.series if each.name in {*found.observed["series"]}})
-    parts += _tables(groups)
+    parts += _algorithms([name for name in ALGORITHMS if name in {*found.observed["series"]}])
+    parts += _tables(tables)
     parts += [blocks.heading("How this was measured")] if shown.method or records else []
     parts += [blocks.items(shown.method)] if shown.method else []
     if not records:
@@ -110,53 +94,48 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
     return shell.compose(shown.title, [record.started_at for record in records], parts)
 
 
-def _over_x(found: Observed, looks: Mapping[str, Style]) -> tuple[Table, Tints]:
-    """The first page's table: a column for each of some places of x, and what stands on a series' color.
+def _over_x(found: Observed) -> Table:
+    """The first page's table: a column for each of some places of x.
 
     Its rows are series held to their bases, or predicted ones, or else subjects and worlds with who is in front.
     """
-    shown, is_predicted = found.display, found.compared["low"].notna().any()
-    label, factor, contender, x = shown.compared.label, shown.compared.factor, shown.contender, shown.x
+    shown, factor, x = found.display, found.display.compared.factor, found.display.x
+    label, notes = shown.compared.label, []
     keys = ["series", *(each for each in ("subject", "world") if found.compared[each].nunique() > 1)]
     if len(found.judged):
-        told = found.judged.assign(is_sure=found.judged["low"] > 1)
-        told["text"] = [f"{number(row.ratio)}\n{interval(row.low, row.high, number)}" for row in told.itertuples()]
+        cells = found.judged
+        text = [f"{number(row.ratio)}\n{interval(row.low, row.high, number)}" for row in cells.itertuples()]
         title = f"How many times as fast as its base, with the 95 % interval, by {x}"
-        notes = ["From pairs of the same round. On its color: shown to be faster than its base."]
-    elif is_predicted:
-        told = found.medians.assign(is_sure=False)
-        ends = [interval(factor * row.low, factor * row.high, number) for row in told.itertuples()]
-        told["text"] = [f"{number(factor * each)}\n{own}" for each, own in zip(told["median"], ends, strict=True)]
-        title, notes = f"{blocks.capitalized(label)}, with where 95 of 100 new launches lie, by {x}", []
+        notes = ["From pairs of the same round."]
+    elif found.compared["low"].notna().any():
+        cells = found.medians
+        ends = [interval(factor * row.low, factor * row.high, number) for row in cells.itertuples()]
+        text = [f"{number(factor * each)}\n{own}" for each, own in zip(cells["median"], ends, strict=True)]
+        title = f"{blocks.capitalized(label)}, with where 95 of 100 new launches lie, by {x}"
     else:
         keys = ["subject", "world"]
-        told = found.leaders.merge(found.medians[[*CONDITION, "series", "median", "oversubscribed"]])
-        told["is_sure"] = told["verdict"].isin([answers.FASTEST, answers.EQUIVALENT])
-        told["text"] = [
+        cells = found.leaders.merge(found.medians[[*CONDITION, "series", "median", "oversubscribed"]])
+        text = [
             f"{row.series}{DAGGER * row.oversubscribed}{_MARKS.get(row.verdict, '')}\n{number(factor * row.median)}"
-            for row in told.itertuples()
+            for row in cells.itertuples()
         ]
-        title = f"The {contender} in front and its median {label}, by {x}"
+        title = f"The {shown.contender} in front and its median {label}, by {x}"
         notes = [
-            f"On its color: shown to be faster than all others, or equivalent (=) to some within {100 * MARGIN:g} %. "
-            f"?: can't be told from another. On white without a mark: not tested, for fewer than {FEWEST_LAUNCHES} "
-            "rounds or nobody beside it."
+            f"*: shown to be faster than all others. =: equivalent to some within {100 * MARGIN:g} %. ?: can't be told "
+            f"from another. Without a mark: not tested, for fewer than {FEWEST_LAUNCHES} rounds or nobody beside it."
         ]
-    places = sorted(told["x"].unique())
+    places = sorted(cells["x"].unique())
     if len(places) > _MOST_PLACES:
         places = [places[round(each * (len(places) - 1) / (_MOST_PLACES - 1))] for each in range(_MOST_PLACES)]
     oversubscribed = {*found.compared[found.compared["oversubscribed"]]["series"]}
-    rows, tints = list[list[str]](), dict[tuple[int, int], str]()
-    for names, own in told.groupby(keys, sort=False):
-        by_place = {row["x"]: row for row in own.to_dict("records")}
-        for column, place in enumerate(places, start=len(keys)):
-            if place in by_place and by_place[place]["is_sure"]:
-                tints[len(rows), column] = looks[by_place[place]["series"]].color
+    rows = []
+    for names, own in cells.assign(text=text).groupby(keys, sort=False):
+        by_place = dict(zip(own["x"], own["text"], strict=True))
         named = [f"{each}{DAGGER * (each in oversubscribed)}" for each in names]
-        rows.append([*named, *(by_place[each]["text"] if each in by_place else DASH for each in places)])
-    columns = [{"series": contender, "subject": "of", "world": "in"}[each] for each in keys]
+        rows.append([*named, *(by_place.get(place, DASH) for place in places)])
+    columns = [{"series": shown.contender, "subject": "of", "world": "in"}[each] for each in keys]
     columns += [f"{in_words(shown, place)}{' B' * shown.x_is_bytes}".replace("i B", "iB") for place in places]
-    return Table(title=title, columns=columns, rows=rows, notes=notes), tints
+    return Table(title=title, columns=columns, rows=rows, notes=notes)
 
 
 def _certainty(found: Observed) -> list[str]:
@@ -172,16 +151,10 @@ def _certainty(found: Observed) -> list[str]:
         if measured["n"].max() < FEWEST_LAUNCHES:
             sentences.append(f"No test: that takes {FEWEST_LAUNCHES} rounds.")
         elif shown.x:
-            sentences.append(
-                "Who is faster is said by paired t tests within rounds, corrected for all that are compared at one "
-                "place (Holm). Whether intervals overlap decides nothing."
-            )
-        wide = measured["high"] - measured["low"] > _TOLERATED_WIDTH * measured["median"]
+            sentences.append("Tests: paired t within rounds, corrected for all that are compared at one place (Holm).")
+        wide = measured["high"] - measured["low"] > 0.10 * measured["median"]
         if wide.any():
-            sentences.append(
-                f"{wide.sum()} of {len(measured)} intervals are wider than {100 * _TOLERATED_WIDTH:g} % of their "
-                "median: launches differed, as they do beside other work on the machine."
-            )
+            sentences.append(f"{wide.sum()} of {len(measured)} intervals are wider than 10 % of their median.")
     sentences += shown.sentences
     reasons = [*found.missing.groupby(["status", "reason"], sort=False)]
     for (status, reason), own in reasons[:2]:
@@ -189,8 +162,7 @@ def _certainty(found: Observed) -> list[str]:
         names = blocks.some([*dict.fromkeys(own["series"])], 4)
         sentences.append(f"{blocks.capitalized(status)}: {launches} launch{'es' * (launches > 1)} of {names}. {reason}")
     if reasons[2:]:
-        many = "1 more reason is" if len(reasons) == 3 else f"{len(reasons) - 2} more reasons are"
-        sentences.append(f"{many} in \u201cWhat isn't there\u201d.")
+        sentences.append(f"More reasons, in \u201cWhat isn't there\u201d: {len(reasons) - 2}.")
     if len(measured) and not reasons:
         sentences.append("Nothing is missing: every launch measured what it was to measure.")
     return sentences
@@ -210,31 +182,32 @@ def _next_steps(found: Observed, command: str) -> list[str]:
     return [*steps, *found.display.next_steps, f"{session} -- --help: lists what else can be measured."][:2]
 
 
-def _tables(groups: Sequence[Sequence[Table]]) -> list[Block]:
-    """The chapter with the tables: those of a group are all printed, or all folded on the HTML page alone."""
-    room, printed, folded = _MOST_PRINTED, list[Block](), list[Block]()
-    for tables in groups:
-        rows = sum(len(table.rows) for table in tables)
-        if rows <= room and all(map(_fits, tables)):
-            printed += [part for each in tables for part in (blocks.heading(each.title, level=2), _table(each))]
-            room -= rows
-            continue
-        for table in tables:
-            meanings = {column: (_MEANINGS | table.meanings).get(column, "") for column in table.columns}
-            folded.append(blocks.data(table.title, " ".join(table.notes + _legend(table)), meanings, table.rows))
-    if folded:
-        names = blocks.some([f"\u201c{each['name']}\u201d" for each in folded], 6)
-        printed.append(blocks.text(f"The HTML page has the long and the wide tables, folded: {names}."))
-    return [blocks.heading("Tables"), *printed, *folded] if printed else []
+def _algorithms(names: Sequence[str]) -> list[Block]:
+    """Who sends what when in the algorithms by hand that were measured; nothing where none was."""
+    if not names:
+        return []
+    caption = (
+        f"All-reduce by hand among {_RANKS} ranks, drawn from the algorithm: a line for each rank, an arrow for each "
+        "message, as thick as its share of the elements, which the title gives. No time is measured here."
+    )
+    alt = f"A panel for each of {blocks.some(names)}: arrows between {_RANKS} lines, the ranks, in columns, the steps."
+    figure = blocks.figure("messages", partial(messages, names, _RANKS), caption, alt, stacks=True)
+    return [blocks.heading("Who sends what when"), figure]
 
 
-def _fits(table: Table) -> bool:
-    """Whether the PDF has room for a table: columns of many words need what the narrow ones leave."""
-    longest = [max(map(len, [name, *cells])) for name, *cells in zip(table.columns, *table.rows, strict=True)]
-    return len(longest) <= _MOST_COLUMNS and sum(2 + each for each in longest if each <= _NARROW) <= _MOST_LETTERS
+def _tables(tables: Sequence[Table]) -> list[Block]:
+    """The chapter with the tables, folded on the HTML page; the PDF names them."""
+    if not tables:
+        return []
+    folded = []
+    for table in tables:
+        meanings = {column: (_MEANINGS | table.meanings).get(column, "") for column in table.columns}
+        folded.append(blocks.data(table.title, " ".join(table.notes + _legend(table)), meanings, table.rows))
+    names = blocks.some([f"\u201c{each.title}\u201d" for each in tables], 6)
+    return [blocks.heading("Tables"), blocks.text(f"The HTML page has the tables, folded: {names}."), *folded]
 
 
-def _table(table: Table, tints: Tints = MappingProxyType({}), most: int | None = None) -> Block:
+def _table(table: Table, most: int | None = None) -> Block:
     """A table, or so many of its first rows, with its notes: cells of several lines or of many words share the page."""
     rows, wide = table.rows[:most], dict[int, int]()
     for place in range(len(table.columns)):
@@ -246,7 +219,7 @@ def _table(table: Table, tints: Tints = MappingProxyType({}), most: int | None =
     meanings = [f"{blocks.capitalized(column)}: {meaning}." for column, meaning in table.meanings.items()]
     notes = [*table.notes, *([" ".join(meanings)] if meanings else []), *_legend(table)]
     notes += [f"The first {most} of {len(table.rows)} rows."] if rows != table.rows else []
-    return blocks.table(table.columns, rows, notes, wide, tints=tints)
+    return blocks.table(table.columns, rows, notes, wide)
 
 
 def _legend(table: Table) -> list[str]:
@@ -276,39 +249,28 @@ def _figure(found: Observed, measure: Measure, observed: pd.DataFrame, looks: Ma
     counts = observed.groupby(["panel", "series", "x"]).size()
     plot = (_courses if measure.over else partial(_curves, found))(measure, observed, looks)
     if measure.over:
-        said = ["a line for each launch."]
+        said = "a line for each launch."
     elif observed["low"].notna().any():
-        said = ["what is predicted. Upright: where 95 of 100 new launches lie."]
+        said = "what is predicted. Upright: where 95 of 100 new launches lie."
     else:
-        said = [f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."]
-        said += ["Upright: 95 % intervals of the medians."] if counts.max() >= FEWEST_LAUNCHES else []
-        said += ["Dotted: the fitted lines."] if plot.lines else []
+        said = f"medians, every launch a faint mark, n = {blocks.span(counts)} launches."
+        said += " Upright: 95 % intervals of the medians." if counts.max() >= FEWEST_LAUNCHES else ""
+        said += " Dotted: the fitted lines." if plot.lines else ""
     what = f"{blocks.capitalized(measure.label)} over {measure.over or found.display.x}"
     places = blocks.some([*dict.fromkeys(filter(None, observed["panel"]))] or ["everywhere"])
     alt = f"{what}, {places}: lines of {blocks.some(sorted({*observed['series']}))}. The tables have all numbers."
     name, stacks = "courses" if measure.over else "curves", observed["panel"].nunique() > 1
-    return blocks.figure(name, partial(curves, plot, looks), f"{what}: {' '.join(said)}", alt, stacks=stacks)
+    return blocks.figure(name, partial(curves, plot, looks), f"{what}: {said}", alt, stacks=stacks)
 
 
 def _curves(found: Observed, measure: Measure, observed: pd.DataFrame, looks: Mapping[str, Style]) -> Plot:
     """What contenders are compared by over x, with the fits of their series."""
     label, factor, shown = measure.label, measure.factor, found.display
     panels = {(row.subject, row.world): row.panel for row in observed.itertuples()}
-    launches = observed.assign(measure=label, value=factor * observed["value"])
     medians = answers.medians(observed).assign(measure=label)
     medians["panel"] = [panels[row.subject, row.world] for row in medians.itertuples()]
     medians["value"] = factor * medians["median"]
     medians[["low", "high"]] *= factor
-    for marks, name in ((launches, f"a launch, {label}"), (medians, label)):
-        marks["tip"] = [
-            {shown.contender: row["series"] + DAGGER * row["oversubscribed"], shown.x: in_words(shown, row["x"])}
-            | {name: number(row["value"])}
-            for row in marks.to_dict("records")
-        ]
-    for row in medians.to_dict("records"):
-        ends = interval(row["low"], row["high"], number)
-        row["tip"]["95 % interval"] = "none: too few launches" if math.isnan(row["low"]) else ends
-        row["tip"]["launches (n)"] = row["n"]
     lines = []
     for (subject, world, name), fit in found.lines.items():
         for piece in fit.pieces if (subject, world) in panels else []:
@@ -319,9 +281,14 @@ def _curves(found: Observed, measure: Measure, observed: pd.DataFrame, looks: Ma
     sizes = sorted(medians["x"].unique())
     # Of many some are named.
     every = math.ceil(len(sizes) * min(len(panels), _PANELS_BESIDE) / _MOST_TICKS)
-    ticks = {size: "" if place % every else in_words(shown, size) for place, size in enumerate(sizes)}
     return Plot(
-        launches=launches, medians=medians, lines=lines, x_label=shown.x, ticks=ticks, panels_beside=_PANELS_BESIDE
+        launches=observed.assign(measure=label, value=factor * observed["value"]),
+        medians=medians,
+        lines=lines,
+        contender=shown.contender,
+        x_label=shown.x,
+        ticks={size: "" if place % every else in_words(shown, size) for place, size in enumerate(sizes)},
+        panels_beside=_PANELS_BESIDE,
     )
 
 
@@ -338,10 +305,9 @@ def _courses(measure: Measure, observed: pd.DataFrame, looks: Mapping[str, Style
 
 def in_words(display: Display, x: float) -> str:
     """An x as it stands at a tick: bytes in units of 1024 where it's a whole number of them."""
-    if display.x_is_bytes:
-        for unit, name in _UNITS:
-            if x and x % unit == 0:
-                return f"{x / unit:.0f}{name}"
+    for unit, name in _UNITS if display.x_is_bytes and x else ():
+        if x % unit == 0:
+            return f"{x / unit:.0f}{name}"
     return x_in_words(x)
 
 

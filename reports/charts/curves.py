@@ -1,8 +1,7 @@
 """The figure of values over x: panels that share their axes, a line for each series, and what values are held to."""
 
-import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -11,22 +10,19 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from common.observations.display import x_in_words
+from common.observations.numbers import interval, number
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
 
 _LEFT, _LETTER, _LOWEST, _HIGHEST = 14.0, 1.33, 18.0, 50.0
 """Millimetres: left of the panels, of a letter of a title, and of a panel from bottom to top."""
+_UNDER, _LEGEND = 4.0, 10.0  # Millimetres below a panel, and of the legend of a figure whose height is given.
 
-_WIDE = 1.2
-"""How many times as wide as high a panel is made where the height of the figure is given."""
-
-_UNDER, _LEGEND = 4.0, 10.0
-"""Millimetres below a panel, and of the legend of a figure whose height is given."""
-
-_MARK = ["measure", "panel", "series", "x", "value", "tip", "oversubscribed"]
+_MARK = ["measure", "panel", "series", "x", "value", "oversubscribed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,27 +50,25 @@ class Line:
 class Plot:
     """All that stands on a figure of values over x.
 
-    `launches` and `medians` have a row for each mark: its `measure`, `panel`, `series`, `x`, `value` and `tip`, and
+    `launches` and `medians` have a row for each mark: its `measure`, `panel`, `series`, `x` and `value`, and
     `oversubscribed`. Launches have their `launch`, medians `n` launches and an interval from `low` to `high`, NaN
     without one. Each measure has all panels.
     """
 
-    launches: pd.DataFrame = field(default_factory=partial(pd.DataFrame, columns=_MARK))
+    launches: pd.DataFrame = field(default_factory=partial(pd.DataFrame, columns=[*_MARK, "launch"]))
     medians: pd.DataFrame = field(default_factory=partial(pd.DataFrame, columns=[*_MARK, "n", "low", "high"]))
     lines: Sequence[Line] = ()
+    contender: str = "strategy"
+    """What a series is, in a word."""
     x_label: str = ""
     ticks: Mapping[float, str] = field(default_factory=dict)
     """What stands at places of x; with them both axes are logarithmic."""
-    from_zero: Collection[str] = ()
-    """Measures whose axis begins at zero and isn't logarithmic."""
-    logarithmic: Collection[str] = ()
-    """Measures whose axis is logarithmic without ticks on x."""
-    shaded_from: float | None = None
-    """The first place of x with more threads than cores; from there on panels are grey."""
+    from_zero: str = ""
+    """The measure whose axis begins at zero and isn't logarithmic."""
+    is_logarithmic: bool = False
+    """Whether the axes of values are so without ticks on x."""
     height: float | None = None
     """Millimetres of the whole figure; none: panels are half as high as they are wide."""
-    note: str = ""
-    """Of what isn't drawn."""
     panels_beside: int = 5
     """At most in a row of the full width."""
 
@@ -85,13 +79,16 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
     Every launch is a faint mark. A line joins the medians, hollow with more threads than cores, whose intervals are
     upright lines.
     """
-    launches, note = layout.thinned(plot.launches, ["measure", "panel", "series", "x"], "series and place", "value")
-    plot = dataclasses.replace(plot, launches=launches)
     measures, names = (
         [*dict.fromkeys([*plot.medians[column], *(getattr(line, column) for line in plot.lines)])]
         for column in ("measure", "panel")
     )
-    rows = math.ceil(len(names) / _panels_beside(plot, len(names) * len(measures), width))
+    beside = max(1, int(plot.panels_beside * width / style.WIDTH))
+    if plot.height:
+        # A little wider than high.
+        area = plot.height * (width - _LEFT) / (len(names) * len(measures))
+        beside = min(beside, max(1, round((width - _LEFT) / math.sqrt(1.2 * area))))
+    rows = math.ceil(len(names) / beside)
     columns = math.ceil(len(names) / rows)
     pitch = (width - _LEFT) / columns
     longest = int(pitch / _LETTER)
@@ -110,11 +107,8 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
             under=_UNDER,
             foot=foot,
             handles=_legend(plot, {} if {*names} <= looks.keys() else looks),
-            note=plot.note or note,
             width=width,
         )
-        medians, launches = (dict([*marks.groupby(["measure", "panel"])]) for marks in (plot.medians, plot.launches))
-        limits = {measure: _limits(plot, measure) for measure in measures}
         for place, axes in enumerate(panels):
             # The measures of a row of panels stand below one another.
             line, column = divmod(place, columns)
@@ -127,16 +121,11 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
             if not plot.ticks and axes is not first:
                 axes.sharex(first)
                 axes.sharey(first)
-            name = names[index]
             title = axes.set_title("\n".join(titles[index]) if of_measure == 0 else "", fontsize=6.5, pad=3)
-            if name in looks:
-                title.set_color(looks[name].color)
-                svg.button(title, name)
-            _draw_lines(axes, [line for line in plot.lines if (line.measure, line.panel) == (measure, name)])
-            own = [marks.get((measure, name), plot.launches.iloc[:0]) for marks in (medians, launches)]
-            _draw_all_series(axes, name, *own, looks)
-            _scale(axes, plot, measure, limits[measure])
-            svg.panel(axes, f"{name}: {measure}" if name else measure)
+            if names[index] in looks:
+                title.set_color(looks[names[index]].color)
+                svg.button(title, names[index])
+            _draw_panel(axes, plot, measure, names[index], looks)
             is_lowest = of_measure + 1 == len(measures) and index + columns >= len(names)
             axes.tick_params(labelsize=6.2, labelleft=column == 0, labelbottom=is_lowest)
             axes.set_xlabel(plot.x_label if is_lowest else "", fontsize=6.5)
@@ -144,86 +133,105 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
         return svg.svg(figure)
 
 
-def _panels_beside(plot: Plot, count: int, width: float) -> int:
-    """How many of `count` panels stand in a row: where the height is given, they are a little wider than high."""
-    most = max(1, int(plot.panels_beside * width / style.WIDTH))
-    if not plot.height:
-        return most
-    area = plot.height * (width - _LEFT) / count
-    return min(most, max(1, round((width - _LEFT) / math.sqrt(_WIDE * area))))
-
-
-def _draw_all_series(
-    axes: Axes, name: str, medians: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style]
-) -> None:
-    """Draw every series of the panel called `name`, each a little aside, so that none hides another."""
+def _draw_panel(axes: Axes, plot: Plot, measure: str, name: str, looks: Mapping[str, style.Style]) -> None:
+    """Draw the lines and the series of the panel called `name`, and set its axes."""
+    svg.panel(axes, f"{name}: {measure}" if name else measure)
+    for line in plot.lines:
+        if (line.measure, line.panel) == (measure, name):
+            [drawn] = axes.plot(line.x, line.values, marker=line.marker, color=line.color, linestyle=line.dashes)
+            # What is dashed would be lost below another line, and a course below a level.
+            zorder = 1.5 if line.dashes == "-" and not line.marker else 2.5
+            drawn.set(linewidth=line.width, markersize=1.6, markeredgewidth=0, zorder=zorder)
+            if line.key:
+                svg.mark(drawn, [line.key], *line.tips)
+    medians, launches = (
+        marks[(marks["measure"] == measure) & (marks["panel"] == name)] for marks in (plot.medians, plot.launches)
+    )
     for series, group in medians.groupby("series", sort=False):
+        own = launches[launches["series"] == series]
+        # A little aside, so that none hides another.
         aside = 1.0 if series == name else 2 ** looks[series].shift
-        _draw_series(axes, str(series), group, launches[launches["series"] == series], looks[series], aside)
+        _draw_series(axes, plot, group.assign(at=aside * group["x"]), own.assign(at=aside * own["x"]), looks[series])
+    _scale(axes, plot, measure)
 
 
-def _draw_lines(axes: Axes, lines: Sequence[Line]) -> None:
-    for line in lines:
-        [drawn] = axes.plot(line.x, line.values, marker=line.marker, color=line.color, linestyle=line.dashes)
-        # What is dashed would be lost below another line, and a course below a level.
-        zorder = 1.5 if line.dashes == "-" and not line.marker else 2.5
-        drawn.set(linewidth=line.width, markersize=1.6, markeredgewidth=0, zorder=zorder)
-        if line.key:
-            svg.mark(drawn, [line.key], *line.tips)
+def _draw_series(axes: Axes, plot: Plot, medians: pd.DataFrame, launches: pd.DataFrame, look: style.Style) -> None:
+    """Draw the launches of a series, the line of its medians and their intervals; its name picks all of it out."""
+    medians, key = medians.sort_values("x"), [medians["series"].iloc[0]]
+    [points] = axes.plot(launches["at"], launches["value"], "o", color=look.color)
+    points.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
+    svg.mark(points, key, *_tips(plot, launches))
+    certain = medians.dropna(subset=["low"])
+    if len(certain):
+        intervals = axes.vlines(certain["at"], certain["low"], certain["high"], color=look.color, linewidth=2.2)
+        intervals.set_alpha(0.5)
+        svg.mark(intervals, key, *_tips(plot, certain))
+    [line] = axes.plot(medians["at"], medians["value"], color=look.color, linestyle=look.line, zorder=2)
+    svg.mark(line, key)
+    for is_hollow, group in medians.groupby("oversubscribed"):
+        [marks] = axes.plot(group["at"], group["value"], look.marker, color=look.color, markersize=3.6, zorder=3)
+        marks.set(markeredgewidth=0.8, markerfacecolor=style.PAPER if is_hollow else look.color)
+        svg.mark(marks, key, *_tips(plot, group))
 
 
-def _scale(axes: Axes, plot: Plot, measure: str, limits: tuple[float, float]) -> None:
-    """Set both axes of a panel, and have worlds with more threads than cores stand on grey."""
-    if measure in plot.from_zero:
-        axes.set_ylim(0, limits[1])
+def _tips(plot: Plot, marks: pd.DataFrame) -> list[dict[str, object]]:
+    """What each launch, or each median, says under the mouse."""
+    tips = []
+    for row in marks.to_dict("records"):
+        tip = {plot.contender: row["series"] + DAGGER * row["oversubscribed"], plot.x_label: x_in_words(row["x"])}
+        tip[row["measure"]] = number(row["value"])
+        if "launch" in row:
+            tip["launch (n = 1)"] = row["launch"]
+        else:
+            tip |= {"95 % interval": interval(row["low"], row["high"], number), "launches (n)": row["n"]}
+        tips.append(tip)
+    return tips
+
+
+def _scale(axes: Axes, plot: Plot, measure: str) -> None:
+    """Set both axes of a panel."""
+    medians, launches = (marks[marks["measure"] == measure] for marks in (plot.medians, plot.launches))
+    values = [medians["value"], medians["low"], medians["high"], launches["value"]]
+    drawn = pd.concat([*values, *(pd.Series(line.values) for line in plot.lines if line.measure == measure)])
+    if measure == plot.from_zero:
+        axes.set_ylim(0, 1.2 * drawn.max())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
-    elif plot.ticks or measure in plot.logarithmic:
+    elif plot.ticks or plot.is_logarithmic:
         axes.set_yscale("log")
-        axes.set_ylim(*limits)
-        layout.plain_log_axis(axes)
+        axes.set_ylim(0.85 * drawn[drawn > 0].min(), 1.2 * drawn.max())
+        _plain_log_axis(axes)
     if plot.ticks:
-        layout.measured_places(axes, plot.ticks)
-        if plot.shaded_from is not None:
-            axes.axvspan(plot.shaded_from / math.sqrt(2), axes.get_xlim()[1], color=style.GROUND, zorder=0)
+        places = sorted(plot.ticks)
+        margin = max((places[-1] / places[0]) ** 0.05, 1.2)
+        axes.set_xscale("log")
+        axes.set_xticks(places, [plot.ticks[place] for place in places], fontsize=6.2)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xlim(places[0] / margin, places[-1] * margin)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def _draw_series(
-    axes: Axes, key: str, medians: pd.DataFrame, launches: pd.DataFrame, look: style.Style, aside: float
-) -> None:
-    """Draw the launches of a series, the line of its medians and their intervals; the key picks all of it out."""
-    medians = medians.sort_values("x")
-    [points] = axes.plot(aside * launches["x"], launches["value"], "o", color=look.color)
-    points.set(markersize=2.2, alpha=0.3, markeredgewidth=0)
-    svg.mark(points, [key], *launches["tip"])
-    certain = medians.dropna(subset=["low"])
-    if len(certain):
-        intervals = axes.vlines(aside * certain["x"], certain["low"], certain["high"], color=look.color, linewidth=2.2)
-        intervals.set_alpha(0.5)
-        svg.mark(intervals, [key], *certain["tip"])
-    [line] = axes.plot(aside * medians["x"], medians["value"], color=look.color, linestyle=look.line, zorder=2)
-    svg.mark(line, [key])
-    for is_hollow, group in medians.groupby("oversubscribed"):
-        [marks] = axes.plot(aside * group["x"], group["value"], look.marker, color=look.color, markersize=3.6, zorder=3)
-        marks.set(markeredgewidth=0.8, markerfacecolor=style.PAPER if is_hollow else look.color)
-        svg.mark(marks, [key], *group["tip"])
-
-
-def _limits(plot: Plot, measure: str) -> tuple[float, float]:
-    """The ends of the logarithmic axis that all panels of a measure share."""
-    medians, launches = (marks[marks["measure"] == measure] for marks in (plot.medians, plot.launches))
-    values = [medians["value"], medians["low"], medians["high"], launches["value"]]
-    drawn = pd.concat([*values, *(pd.Series(line.values) for line in plot.lines if line.measure == measure)])
-    return 0.85 * drawn[drawn > 0].min(), 1.2 * drawn.max()
+def _plain_log_axis(axes: Axes) -> None:
+    """Ticks at 1, 2 and 5 times powers of ten, or at these powers alone where there are many, written out."""
+    low, high = axes.get_ylim()
+    subs = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=30))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
+    if high / low < 4:
+        middle = math.sqrt(low * high)
+        axes.set_ylim(middle / 2, middle * 2)
 
 
 def _legend(plot: Plot, looks: Mapping[str, style.Style]) -> list[layout.Handle]:
     """The series that have looks, the reference lines by their labels, and what marks stand for."""
     handles: list[layout.Handle] = []
     for name, group in plot.medians.groupby("series", sort=False) if looks else ():
-        handles.append(layout.line_handle(str(name), looks[str(name)]))
-        handles[-1].set_label(style.wrapped(str(name)) + f" {DAGGER}" * bool(group["oversubscribed"].any()))
+        line = Line2D([], [], color=looks[name].color, linestyle=looks[name].line, marker=looks[name].marker, gid=name)
+        line.set(markersize=3.4, label=style.wrapped(name) + f" {DAGGER}" * bool(group["oversubscribed"].any()))
+        handles.append(line)
     for label in dict.fromkeys(line.label for line in plot.lines if line.label):
         first, *others = (line for line in plot.lines if line.label == label)
         color = first.color if {line.color for line in others} <= {first.color} else style.INK
@@ -231,4 +239,6 @@ def _legend(plot: Plot, looks: Mapping[str, style.Style]) -> list[layout.Handle]
         handle.set(linewidth=first.width, markersize=3.4, gid=first.key or None)
         handles.append(handle)
     measured = plot.medians[plot.medians["n"] > 0]
-    return handles + layout.mark_handles(measured["low"].notna().any(), bool(plot.medians["oversubscribed"].any()))
+    if plot.medians["oversubscribed"].any():
+        handles.append(layout.mark_handle("o", 3.4, 0.8, f"{DAGGER} more threads than cores"))
+    return handles + layout.interval_handles(measured["low"])

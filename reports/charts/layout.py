@@ -1,8 +1,7 @@
-"""Where the panels and the legend of a figure stand, how its axes are written, and what of many launches it draws."""
+"""Where the panels and the legend of a figure stand, and how its axes are written."""
 
 import math
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -11,22 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from reports.blocks import DAGGER
 from reports.charts import style, svg
-from reports.charts.style import MILLIMETRE, Style
+from reports.charts.style import MILLIMETRE
 
-MOST_POINTS = 2_000
-"""Launches that a figure draws; of more it draws some, and says which."""
-
-DOTS = (0, (1, 2))
-"""The line of an ideal."""
-
-_MANY_POWERS = 100
-"""From this ratio of an axis' ends on it has ticks at powers of ten alone."""
-
-_NOTE_LINE, _NOTE_LETTER = 2.9, 1.12  # Millimetres.
+DOTS = (0, (1, 2))  # The line of an ideal.
 
 Handle = Line2D | Patch
 
@@ -44,20 +32,18 @@ def panels(
     grid: Literal["x", "y", ""] = "y",
     handles: Sequence[Handle] = (),
     one_line: bool = False,
-    note: str = "",
     width: float = style.WIDTH,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with its panels row by row, and the legend of `handles` and a note below them.
+    """A figure with its panels row by row, and the legend of `handles` below them.
 
     Lengths are millimetres: the figure's width, the heights of each row's plots, and what is left free around a plot.
     `left` is that of the first in a row, `between` that of the others; `foot` is left free below the last row. The
     `grid` has the lines of one axis. With `one_line` the legend is one line.
     """
     columns = math.ceil(count / len(heights))
-    notes = textwrap.wrap(note, int(width / _NOTE_LETTER))
-    beside = len(handles) if one_line else _legend_columns(handles, width)
-    below = foot + _legend_height(handles, beside) + _NOTE_LINE * len(notes)
-    total = sum(heights) + len(heights) * (above + under) + below
+    longest = max((len(line) for handle in handles for line in handle.get_label().split("\n")), default=0)
+    beside = len(handles) if one_line else max(1, int((3 if longest > 25 else 4) * width / style.WIDTH))
+    total = sum(heights) + len(heights) * (above + under) + foot + _legend_height(handles, beside)
     figure = Figure(figsize=(width * MILLIMETRE, total * MILLIMETRE))
     plot = (width - left - (columns - 1) * between - columns * right) / columns
     placed = []
@@ -69,10 +55,11 @@ def panels(
         if grid:
             placed[-1].grid(axis=grid)
     if handles:
-        _draw_legend(figure, handles, beside, bottom=_NOTE_LINE * len(notes) / total)
-    for place, line in enumerate(notes):
-        y = (_NOTE_LINE * (len(notes) - place) - 2) / total
-        figure.text(1.5 / width, y, line, fontsize=6.2, color=style.FAINT)
+        where = {"loc": "lower left", "bbox_to_anchor": (0.03, 0.0, 0.96, 0.0), "mode": "expand", "ncols": beside}
+        legend = figure.legend(handles=handles, **where, frameon=False, fontsize=6.5, handlelength=2.8)
+        for handle, text in zip(handles, legend.get_texts(), strict=True):
+            if handle.get_gid():
+                svg.button(text, handle.get_gid())
     return figure, placed
 
 
@@ -82,26 +69,9 @@ def mark_handle(marker: str, size: float, edge: float, label: str) -> Line2D:
     return Line2D([], [], marker=marker, markersize=size, markeredgewidth=edge, label=label, **look)
 
 
-def line_handle(name: str, look: Style) -> Line2D:
-    """The line of a strategy with its name, which picks it out, for a legend."""
-    line = Line2D([], [], color=look.color, linestyle=look.line, marker=look.marker)
-    line.set(markersize=3.4, label=style.wrapped(name), gid=name)
-    return line
-
-
-def mark_handles(intervals: bool, oversubscribed: bool) -> list[Handle]:
-    """What intervals and hollow marks stand for, where there are any, for a legend."""
-    handles: list[Handle] = []
-    if oversubscribed:
-        handles.append(mark_handle("o", 3.4, 0.8, f"{DAGGER} more threads than cores"))
-    if intervals:
-        handles.append(mark_handle("|", 7, 1.8, "95 % interval of the median"))
-    return handles
-
-
-def _legend_columns(handles: Sequence[Handle], width: float) -> int:
-    longest = max((len(line) for handle in handles for line in handle.get_label().split("\n")), default=0)
-    return max(1, int((3 if longest > 25 else 4) * width / style.WIDTH))
+def interval_handles(lows: pd.Series) -> list[Handle]:
+    """What intervals stand for, where any of these lower ends is one, for a legend."""
+    return [mark_handle("|", 7, 1.8, "95 % interval of the median")] if lows.notna().any() else []
 
 
 def _legend_height(handles: Sequence[Handle], beside: int) -> float:
@@ -112,64 +82,8 @@ def _legend_height(handles: Sequence[Handle], beside: int) -> float:
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
 
 
-def _draw_legend(figure: Figure, handles: Sequence[Handle], columns: int, bottom: float) -> None:
-    """All handles in columns over the whole width, at the bottom of the figure; one with a key picks that out."""
-    legend = figure.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0.03, bottom, 0.96, 0.0),
-        mode="expand",
-        ncols=columns,
-        frameon=False,
-        fontsize=6.5,
-        handlelength=2.8,
-    )
-    for handle, text in zip(handles, legend.get_texts(), strict=True):
-        if handle.get_gid():
-            svg.button(text, handle.get_gid())
-
-
-def plain_log_axis(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, or at these powers alone where there are many, written out."""
-    low, high = axes.get_ylim()
-    subs = (1.0, 2.0, 5.0) if high / low < _MANY_POWERS else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=30))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
-    if high / low < 4:
-        middle = math.sqrt(low * high)
-        axes.set_ylim(middle / 2, middle * 2)
-
-
-def measured_places(axes: Axes, words: Mapping[float, str]) -> None:
-    """A logarithmic axis from left to right, with ticks at the places that were measured and what is said there."""
-    places = sorted(words)
-    margin = max((places[-1] / places[0]) ** 0.05, 1.2)
-    axes.set_xscale("log")
-    axes.set_xticks(places, [words[place] for place in places], fontsize=6.2)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(places[0] / margin, places[-1] * margin)
-
-
 def short(value: float) -> str:
     """A number as it stands at a tick: thousands as `1 k`."""
     if value >= 1e6:
         return f"{value / 1e6:g} M"
     return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}".replace("e-0", "e-")
-
-
-def thinned(launches: pd.DataFrame, keys: Sequence[str], what: str, value: str) -> tuple[pd.DataFrame, str]:
-    """As many launches as a figure draws, of each group by these keys, which are `what`, and a note on that.
-
-    They are those with the smallest and the largest `value` and some between.
-    """
-    if len(launches) <= MOST_POINTS:
-        return launches, ""
-    groups = launches.sort_values([value, "launch"]).groupby([*keys])
-    most = max(2, MOST_POINTS // groups.ngroups)
-    # The first, the last, and some between.
-    places = [np.linspace(0, len(group) - 1, min(len(group), most)).round().astype(int) for _, group in groups]
-    drawn = pd.concat([group.iloc[own] for own, (_, group) in zip(places, groups, strict=True)])
-    return drawn, f"Drawn are {most} launches of each {what}, from the slowest to the fastest."

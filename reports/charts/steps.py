@@ -1,10 +1,8 @@
 """The figure of what steps consist of: the ideal one, then what they take beyond it."""
 
 import math
-from collections.abc import Mapping
 
 import matplotlib
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
@@ -14,14 +12,10 @@ from common.observations import numbers
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
-from reports.charts.style import MILLIMETRE
-
-_HALO = [withStroke(linewidth=2.8, foreground=style.PAPER)]
-"""What lets a line of ink stand out from whatever it crosses."""
 
 _LONGEST_BAR = 2.5  # Times the median bar.
 _BAR_PITCH = 9.0  # Millimetres.
-_LETTER, _LETTER_IN_A_BAR = 1.25, 1.35  # Millimetres.
+_LETTER = 1.25  # Millimetres.
 _CEILING = "the framework's own products and transport"
 _LEAST_WIDTH = 1e-9  # Milliseconds of a part: a rest of rounding alone would be drawn as a line.
 
@@ -30,9 +24,9 @@ def scaling(table: pd.DataFrame, most_height: float = 130.0) -> bytes:
     """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
 
     `table` are the rows of `decomposition.parts` of one regime, with `ceiling_seconds`, what the framework's own
-    products and transport take, NaN where no probe tells; a triangle marks it. Parts say their names where these fit.
-    Those below zero stand left of zero; a line marks the measured step, which is the sum of all. The bar of a strategy
-    with more threads than cores is pale. All bars are at most `most_height` millimetres high.
+    products and transport take, NaN where no probe tells; a triangle marks it. Parts below zero stand left of zero; a
+    line marks the measured step, which is the sum of all. The bar of a strategy with more threads than cores is pale.
+    All bars are at most `most_height` millimetres high.
     """
     bars = table.groupby("workers")["strategy"].nunique()
     pitch = min(_BAR_PITCH, most_height / bars.sum())
@@ -77,67 +71,50 @@ def _placed(table: pd.DataFrame) -> pd.DataFrame:
     return parts.assign(left=left, width=length.abs())
 
 
-def _draw_parts(
-    axes: Axes, cell: pd.DataFrame, place: float, about: Mapping[str, object], limit: float, letter: float
-) -> None:
-    """Draw the parts of a step up to the `limit`, each with its name where it fits: a letter takes `letter` ms."""
-    alpha = 0.4 if cell["oversubscribed"].iloc[0] else 1.0
-    for row in cell[cell["width"] >= _LEAST_WIDTH].to_dict("records"):
-        color, hatch = style.PARTS[row["part"]]
-        look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch, "color": color, "alpha": alpha}
-        [bar] = axes.barh(place, row["width"], left=row["left"], height=0.7, **look)
-        interval = numbers.interval(row["low"], row["high"], blocks.milliseconds)
-        tip = {"part": row["part"], "per step": f"{blocks.milliseconds(row['seconds'])} ms"}
-        tip |= {"95 % interval": interval + ("" if math.isnan(row["low"]) else " ms")}
-        tip |= {"n": blocks.DASH if math.isnan(row["n"]) else f"{row['n']:.0f}"}
-        svg.mark(bar, [row["part"], about["strategy"]], dict(about) | tip)
-        shown = min(row["left"] + row["width"], limit) - row["left"]
-        if shown > letter * (len(row["part"]) + 1):
-            middle = (row["left"] + shown / 2, place)
-            axes.text(
-                *middle,
-                row["part"],
-                ha="center",
-                va="center_baseline",
-                fontsize=6.2,
-                bbox=style.PLATE,
-                gid=style.PLATE_NAME,
-            )
-
-
 def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
     """The bars of one number of workers, from the top; one that is far longer than most is cut."""
-    groups = [(str(name), cell) for name, cell in rows.groupby("strategy")]
     ends = (rows["left"] + rows["width"]).groupby(rows["strategy"]).max()
     limit = min(ends.max(), _LONGEST_BAR * ends.median())
     axes.set_xlim(1.02 * rows["left"].min(), 1.01 * limit)
-    axis_millimetres = axes.get_position().width * axes.get_figure().get_figwidth() / MILLIMETRE
-    letter = _LETTER_IN_A_BAR * float(np.ptp(axes.get_xlim())) / axis_millimetres
-    for place, (name, cell) in enumerate(groups):
-        step = cell.iloc[0]
-        is_oversubscribed = bool(step["oversubscribed"])
-        about = {"strategy": name, "workers": f"{step['workers']}{DAGGER * is_oversubscribed}"}
-        _draw_parts(axes, cell, place, about, limit, letter)
+    steps = rows.drop_duplicates("strategy").sort_values("strategy")
+    for place, step in enumerate(steps.to_dict("records")):
+        name, workers = step["strategy"], blocks.world(step["workers"], step["oversubscribed"])
+        about = {"strategy": name, "workers": workers}
+        _draw_parts(axes, rows[rows["strategy"] == name], place, about)
         measured, ceiling = 1000 * step["measured_seconds"], 1000 * step["ceiling_seconds"]
-        said = f"{blocks.number(measured)} ms"
+        written = f"{blocks.number(measured)} ms"
         [line] = axes.plot([measured] * 2, [place - 0.42, place + 0.42], color=style.INK, linewidth=1.4)
-        line.set(path_effects=_HALO, solid_capstyle="butt")
-        svg.mark(line, [name], about | {"measured step": said, "launches (n)": step["measured_n"]})
+        # A halo lets it stand out from whatever it crosses.
+        line.set(path_effects=[withStroke(linewidth=2.8, foreground=style.PAPER)], solid_capstyle="butt")
+        svg.mark(line, [name], about | {"measured step": written, "launches (n)": step["measured_n"]})
         if not math.isnan(ceiling):
             [triangle] = axes.plot(ceiling, place + 0.36, "^", color=style.INK, markersize=3.8, clip_on=False)
             triangle.set(markerfacecolor=style.PAPER, markeredgewidth=0.7, zorder=4)
             svg.mark(triangle, [name], about | {_CEILING: f"{blocks.number(ceiling)} ms"})
         where = {"xytext": (5, 0), "textcoords": "offset points", "va": "center", "annotation_clip": False}
-        said += " »" * bool(ends[name] > limit)
-        number = axes.annotate(said, (min(ends[name], limit), place), fontsize=6.2, **where)
+        written += " »" * bool(ends[name] > limit)
+        number = axes.annotate(written, (min(ends[name], limit), place), fontsize=6.2, **where)
         svg.mark(number, [name])
-    axes.set_ylim(len(groups) - 0.4, -0.6)
-    oversubscribed = {name: bool(cell["oversubscribed"].iloc[0]) for name, cell in groups}
-    names = [style.literal(blocks.shortened(name)) + DAGGER * flag for name, flag in oversubscribed.items()]
+    axes.set_ylim(len(steps) - 0.4, -0.6)
+    flags = dict(zip(steps["strategy"], steps["oversubscribed"], strict=True))
+    names = [style.literal(blocks.shortened(name)) + DAGGER * flag for name, flag in flags.items()]
     axes.set_yticks(range(len(names)), names, fontsize=6.5)
-    for label, (name, flag) in zip(axes.get_yticklabels(), oversubscribed.items(), strict=True):
+    for label, (name, flag) in zip(axes.get_yticklabels(), flags.items(), strict=True):
         label.set_color(style.FAINT if flag else style.INK)
         svg.button(label, name)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.axvline(0, color=style.FAINT, linewidth=0.6)
+
+
+def _draw_parts(axes: Axes, cell: pd.DataFrame, place: float, about: dict[str, str]) -> None:
+    """Draw the parts of a step, each from where the one before ends."""
+    for row in cell[cell["width"] >= _LEAST_WIDTH].to_dict("records"):
+        color, hatch = style.PARTS[row["part"]]
+        look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch, "color": color}
+        look["alpha"] = 0.4 if row["oversubscribed"] else 1.0
+        [bar] = axes.barh(place, row["width"], left=row["left"], height=0.7, **look)
+        interval = numbers.interval(row["low"], row["high"], blocks.milliseconds)
+        tip = {"part": row["part"], "per step": f"{blocks.milliseconds(row['seconds'])} ms"}
+        tip |= {"95 % interval, ms": interval, "n": blocks.DASH if math.isnan(row["n"]) else f"{row['n']:.0f}"}
+        svg.mark(bar, [row["part"], about["strategy"]], about | tip)

@@ -1,5 +1,6 @@
 """What the figures of a report share: widths, fonts and colors, the looks of strategies and of parts, names."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,15 +13,11 @@ WIDTH, NARROW = 172.0, 88.0
 
 FONT = "DejaVu Sans"
 
-INK, FAINT, GREY, RULE, GROUND, PAPER = "#333333", "#8a8a8a", "#c2c1be", "#e4e4e4", "#f3f1ee", "#ffffff"
-NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", GROUND: "ground", PAPER: "paper"}
+INK, FAINT, GREY, RULE, PAPER = "#333333", "#8a8a8a", "#c2c1be", "#e4e4e4", "#ffffff"
+NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", PAPER: "paper"}
 """The variable of the page that stands for each color that is nobody's."""
 
 PLATE = {"boxstyle": "square,pad=0.15", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.8}
-"""What lets a text stand out from whatever it lies on."""
-
-PLATE_NAME = "plate"
-"""The class of a text that lies on a mark, which answers to the mouse through it."""
 
 _NEUTRAL = ("#2e2e33", "#6b6b73", "#a6a6ae")  # From dark to light, for strategies whose records have no colors.
 _MARKERS = "osD^vPX<>ph*"
@@ -92,7 +89,7 @@ def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:
     for name in ordered:
         known = tuple(color for color in colors[name] if is_color_like(color))
         families.setdefault(known if len(known) > 1 else _NEUTRAL, []).append(name)
-    found = {}
+    looks = {}
     for hue, members in families.items():
         shades = LinearSegmentedColormap.from_list("family", hue)
         # Neighbours, such as one strategy under several labels, are far apart in shade: dark, medium, light, dark, ...
@@ -100,14 +97,14 @@ def styles(colors: Mapping[str, Sequence[str]]) -> dict[str, Style]:
         for position, name in enumerate(members):
             index = ordered.index(name)
             shift = 0.0 if len(ordered) == 1 else 0.16 * (index / (len(ordered) - 1) - 0.5)
-            found[name] = Style(
+            looks[name] = Style(
                 color=to_hex(shades((order.index(position) + 0.5) / len(members))),
                 marker=_MARKERS[index % len(_MARKERS)],
                 # Every third has the same kind of shade, so those must differ in their lines.
                 line=_LINES[(position + position // 3) % len(_LINES)],
                 shift=shift,
             )
-    return {name: found[name] for name in ordered}
+    return {name: looks[name] for name in ordered}
 
 
 def literal(name: str) -> str:
@@ -116,13 +113,6 @@ def literal(name: str) -> str:
 
 
 def wrapped(name: str, longest: int = _LONGEST_LINE) -> str:
-    """A strategy's name broken between the options of its label, only where a line would get too long."""
-    first, *options = literal(name).split(", ")
-    lines = [first]
-    for option in options:
-        if len(f"{lines[-1]}, {option}") <= longest:
-            lines[-1] += f", {option}"
-        else:
-            lines[-1] += ","
-            lines.append(option)
+    """A strategy's name in lines, broken between words only where a line would get too long."""
+    lines = textwrap.wrap(literal(name), longest, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)

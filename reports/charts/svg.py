@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import matplotlib
-from fontTools import subset
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,8 +17,7 @@ from matplotlib.text import Text
 
 from reports.charts import style
 
-FONT_FILE = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
-"""The font of all figures, which comes with Matplotlib."""
+FONT_FILE = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")  # It comes with Matplotlib.
 
 # What an artist's id begins with until the SVG is finished; JSON, a key or a title follows.
 _MARK, _BUTTON, _PANEL = "mark:", "button:", "panel:"
@@ -76,8 +74,6 @@ def _shorten(element: Element) -> None:
     for name in {"d", "x", "y", "width", "height", "viewBox", "transform"} & element.attrib.keys():
         value = _NUMBER.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), element.get(name, ""))
         element.set(name, re.sub(r"\s*([A-Za-z])\s*", r"\1", value).strip() if name == "d" else value)
-    if element.get("transform", "").startswith("rotate(-0 "):
-        del element.attrib["transform"]
     properties = dict(each.split(": ", 1) for each in element.get("style", "").split("; ") if each)
     properties |= {"fill": element.attrib.pop("fill")} if "fill" in element.attrib else {}
     if element.tag == "text":
@@ -134,10 +130,8 @@ def _announce(element: Element) -> None:
         key = _clean([name.removeprefix(_BUTTON)])
         element.attrib |= {"role": "button", "tabindex": "0", "aria-pressed": "false", "data-pick": key}
     elif name.startswith(_PANEL):
-        has_buttons = any(each.get("id", "").startswith(_BUTTON) for each in element.iter())
-        element.attrib |= {"role": "group" if has_buttons else "img"}
-        element.set("aria-label", _clean([name.removeprefix(_PANEL)]))
-    elif name.startswith(("xtick_", "ytick_", style.PLATE_NAME)):
+        element.attrib |= {"role": "group", "aria-label": _clean([name.removeprefix(_PANEL)])}
+    elif name.startswith(("xtick_", "ytick_")):
         element.set("class", name[:5])
 
 
@@ -173,18 +167,3 @@ def _themed(color: str) -> str:
     if color in style.PART_COLORS:
         return f"color-mix(in oklab,var(--paper) var(--sink),{color})"
     return f"color-mix(in oklab,white var(--lift),{color})"
-
-
-def font(images: Sequence[bytes]) -> bytes:
-    """The font of the figures with the characters that these have, as WOFF."""
-    characters = {character for image in images for character in "".join(ElementTree.fromstring(image).itertext())}
-    options = subset.Options(flavor="woff", hinting=False, layout_features=[], recalc_timestamp=False)
-    # FontForge's own, which nobody reads.
-    options.drop_tables += ["FFTM"]
-    loaded = subset.load_font(str(FONT_FILE), options)
-    subsetter = subset.Subsetter(options)
-    subsetter.populate(text="".join(sorted(characters)))
-    subsetter.subset(loaded)
-    buffer = io.BytesIO()
-    loaded.save(buffer)
-    return buffer.getvalue()

@@ -27,18 +27,15 @@ def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) ->
     content = []
     for block in parts:
         if block["kind"] == "figure":
-            named[block["name"]] += 1
-            number = f"-{named[block['name']]}" if named[block["name"]] > 1 else ""
-            file = f"{block['name']}{number}.svg"
-            drawings[file] = block["draw"]
-            narrow_file = f"narrow-{file}" if block["stacks"] else ""
-            if narrow_file:
-                drawings[narrow_file] = partial(block["draw"], width=style.NARROW)
-            files = {"file": file, "narrow_file": narrow_file}
-            told = {name: value for name, value in block.items() if name not in ("name", "draw", "stacks")}
-            content.append(told | files)
-        else:
-            content.append(block)
+            block = dict(block)
+            name, draw, stacks = (block.pop(key) for key in ("name", "draw", "stacks"))
+            named[name] += 1
+            file = f"{name}.svg" if named[name] == 1 else f"{name}-{named[name]}.svg"
+            block |= {"file": file, "narrow_file": f"narrow-{file}" if stacks else ""}
+            drawings[file] = draw
+            if stacks:
+                drawings[f"narrow-{file}"] = partial(draw, width=style.NARROW)
+        content.append(block)
     dates = sorted({moment[:10] for moment in started_at})
     date = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else blocks.DASH
     return {"title": "Lockstep", "subtitle": subtitle, "date": date, "blocks": content}, drawings

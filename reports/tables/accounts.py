@@ -66,15 +66,11 @@ def memory(launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFram
     most[_PEAKS] = processes.groupby("launch")[_PEAKS].max()
     groups = most.groupby(keys)[[*measured, "held"]]
     cells = groups.median().assign(n=groups.size()).reset_index()
-    cells = cells.join(cells.set_index(_CELL)[["n", "held", *_PEAKS]].add_prefix("reference_"), on=keys[:2] + keys[3:])
-    on_device = cells["device_peak"].notna() & cells["reference_device_peak"].notna()
-    peak = cells["device_peak"].where(on_device, cells["above_import"]).where(cells["reference_n"].notna())
-    reference_peak = cells["reference_device_peak"].where(on_device, cells["reference_above_import"])
-    factors = {
-        "held_factor": cells["held"] / cells["reference_held"].replace(0, math.nan),
-        "peak_factor": peak / reference_peak.replace(0, math.nan),
-    }
-    return columns.table("memory", cells.assign(peak=peak, reference_peak=reference_peak, **factors))
+    compared = ["held", *_PEAKS]
+    whole = cells.set_index(_CELL)[compared].add_prefix("reference_")
+    cells = cells.join(whole, on=["regime", "workers", "reference"])
+    held, above, device = (cells[each] / cells[f"reference_{each}"].replace(0, math.nan) for each in compared)
+    return columns.table("memory", cells.assign(held_factor=held, peak_factor=device.fillna(above)))
 
 
 def accuracies(records: Mapping[str, Record]) -> pd.DataFrame:

@@ -5,14 +5,11 @@ from collections.abc import Mapping
 import pandas as pd
 
 from common.contract import model
-from common.observations import answers
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
 from reports.tables import summaries
 
-FEWEST = 3
-"""Bandwidths that make a sweep."""
-
+FEWEST = 3  # Bandwidths that make a sweep.
 _PLACE = ["regime", "hosts", "delay_seconds"]
 _SWEEP = [*_PLACE, "workers"]
 
@@ -52,20 +49,3 @@ def ring_bound(parameter_bytes: int, workers: int, bits_per_second: float) -> fl
     """
     payload = 2 * (workers - 1) / workers * parameter_bytes
     return 8 * payload * WIRE_BYTES / PAYLOAD_BYTES / bits_per_second
-
-
-def paying(sweeps: pd.DataFrame) -> pd.DataFrame:
-    """One row for each strategy with its options, hosts and workers: from which bandwidth on it pays.
-
-    `sweeps` are rows of `table`. `pays_from` is the smallest measured bandwidth at which, and at all above it, the
-    whole interval of the ratio to one host is above 1, if there is any. The row of the fastest link comes along, with
-    `least_bits_per_second`, the slowest link, and `least_ratio`, the ratio there.
-    """
-    rows = []
-    for _, group in sweeps.groupby(["own", *_SWEEP]):
-        ordered = group.sort_values("bandwidth_bits_per_second")
-        slowest, fastest = ordered.iloc[0].to_dict(), ordered.iloc[-1].to_dict()
-        judged = ordered.rename(columns={"bandwidth_bits_per_second": "x", "ratio_low": "low"})
-        least = {"least_bits_per_second": slowest["bandwidth_bits_per_second"], "least_ratio": slowest["ratio"]}
-        rows.append(fastest | {"pays_from": answers.pays_from(judged)} | least)
-    return pd.DataFrame(rows).astype({"pays_from": float})

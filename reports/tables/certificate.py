@@ -12,15 +12,7 @@ from common.contract.oracle import LOSS_FLOOR
 from common.contract.task import maths_of
 from common.errors import UserError
 from common.records import certificate
-from common.records.certificate import (
-    ASYNCHRONOUS,
-    DEVIATES,
-    FOLLOWS,
-    NOT_COMPARED,
-    OTHER_MATHS,
-    Certificate,
-    trajectory_of,
-)
+from common.records.certificate import ASYNCHRONOUS, DEVIATES, FOLLOWS, NOT_COMPARED, OTHER_MATHS, Certificate
 from common.records.training import Record
 from reports.tables import columns
 from reports.tables.results import Results
@@ -29,22 +21,6 @@ GRAVEST_FIRST = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS)
 """The verdicts on launches; of several the first is the configuration's."""
 
 _KEYS = ["preset", "global_batch", "seed", "strategy", "workers", "exchange", "maths"]
-
-_SUMMARY = {
-    "n": ("launch", "count"),
-    "updates": ("updates", "sum"),
-    "least_share": ("least_share", "min"),
-    "largest_share": ("largest_share", "max"),
-    "velocity": ("velocity", "median"),
-    "decay": ("decay", "median"),
-    "residual": ("residual", "max"),
-    "rounding": ("rounding", "max"),
-    "loss": ("loss", "max"),
-    "other_maths": ("other_maths", "first"),
-    "verdict": ("verdict", lambda found: min(found, key=GRAVEST_FIRST.index)),
-    "note": ("note", lambda notes: "; ".join(dict.fromkeys(filter(None, notes)))),
-}
-"""The columns of a configuration, and of which of its launches' each is made how."""
 
 
 def compare(results: Results) -> list[Certificate]:
@@ -62,7 +38,26 @@ def summary(comparisons: Sequence[Certificate]) -> pd.DataFrame:
 
     A single launch that deviates makes the verdict `deviates`. Other maths, whose names say so, have rows of their own.
     """
-    found = deviations(comparisons).groupby(_KEYS, as_index=False).agg(**_SUMMARY) if comparisons else []
+    if not comparisons:
+        return columns.table("certificates", ())
+    found = (
+        deviations(comparisons)
+        .groupby(_KEYS, as_index=False)
+        .agg(
+            n=("launch", "count"),
+            updates=("updates", "sum"),
+            least_share=("least_share", "min"),
+            largest_share=("largest_share", "max"),
+            velocity=("velocity", "median"),
+            decay=("decay", "median"),
+            residual=("residual", "max"),
+            rounding=("rounding", "max"),
+            loss=("loss", "max"),
+            other_maths=("other_maths", "first"),
+            verdict=("verdict", lambda verdicts: min(verdicts, key=GRAVEST_FIRST.index)),
+            note=("note", lambda notes: "; ".join(dict.fromkeys(filter(None, notes)))),
+        )
+    )
     return columns.table("certificates", found)
 
 
@@ -76,28 +71,26 @@ def asynchronous(results: Results) -> pd.DataFrame:
     return columns.table("asynchronous", rows)
 
 
+def _asynchronous(record: Record, folder: Path) -> dict[str, object]:
+    """The loss of a launch's final weights beside the oracle's; without them a note says why."""
+    task = record.task
+    row = {
+        **{"preset": task.preset, "batch": record.examples_per_step, "seed": task.seed, "updates": task.steps},
+        **{"strategy": record.name, "workers": record.world_size, "note": ""},
+        "staleness": float(np.median(record.staleness)) if record.staleness else math.nan,
+        "largest_staleness": max(record.staleness, default=math.nan),
+    }
+    try:
+        states = [certificate.final_weights(record, folder), certificate.trajectory_of(record, with_state=True).state]
+    except UserError as error:
+        return row | {"note": str(error)}
+    loss, oracle_loss = (oracle.training_loss(maths_of(task), state) for state in states)
+    difference = loss / oracle_loss - 1 if math.isfinite(loss) else math.inf
+    return row | {"loss": loss, "oracle_loss": oracle_loss, "difference": difference}
+
+
 def step_deviations(comparison: Certificate) -> np.ndarray:
     """Relative deviation of each loss from the oracle's of the same step; NaN where a loss isn't finite."""
     steps = min(len(comparison.losses), len(comparison.oracle_losses))
     losses, expected = comparison.losses[:steps], comparison.oracle_losses[:steps]
     return np.abs(losses - expected) / np.maximum(expected, LOSS_FLOOR)
-
-
-def _asynchronous(record: Record, folder: Path) -> dict[str, object]:
-    task = record.task
-    maths = maths_of(task)
-    row = {
-        **{"preset": task.preset, "batch": record.examples_per_step, "seed": task.seed, "updates": task.steps},
-        **{"strategy": record.name, "workers": record.world_size, "note": ""},
-        **{"loss": math.nan, "oracle_loss": math.nan, "difference": math.nan},
-        "staleness": float(np.median(record.staleness)) if record.staleness else math.nan,
-        "largest_staleness": max(record.staleness, default=math.nan),
-    }
-    try:
-        weights = certificate.final_weights(record, folder)
-        trajectory = trajectory_of(record, with_state=True)
-    except UserError as error:
-        return row | {"note": str(error)}
-    loss, oracle_loss = oracle.training_loss(maths, weights), oracle.training_loss(maths, trajectory.state)
-    difference = loss / oracle_loss - 1 if math.isfinite(loss) else math.inf
-    return row | {"loss": loss, "oracle_loss": oracle_loss, "difference": difference}

@@ -7,12 +7,15 @@ the baseline, which stands in the same round.
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from common.observations import answers
 from common.observations.launches import CONFIGURATION, NAMES, WITHOUT_EXCHANGE
 from common.observations.table import CONDITION
+from common.records.metrics import fewest_batch
 from reports.tables import columns
+from reports.tables.results import Results
 from reports.tables.summaries import one_worker
 
 COMPUTING, ROWS, WAITING, EXCHANGE = "computing", "rows", "slowest rank", "exchange"
@@ -23,17 +26,14 @@ PARTS = (COMPUTING, ROWS, WAITING, EXCHANGE, UNDIVIDED, REST)
 RATIO, CONTENTION, EXPOSED = "ratio", "contention", "exposed_seconds"
 """Samples per second over the baseline's, T_comp over the ideal step, and T_step less T_comp."""
 
-NAMED_SHARE = 0.02
-"""The share of the measured step from which on a part counts as a limit, and the rest is named."""
+PAYS, DOES_NOT_PAY = "pays", "doesn't pay"
+SURELY_PAYS, SURELY_DOES_NOT = "surely pays", "surely doesn't"
+
+NAMED_SHARE = 0.02  # From this share of the measured step on a part counts as a limit.
 
 _SERIES = [*CONDITION, "series"]
 _TIMES = ["seconds", "input_seconds", "rank_spread"]
-_MEASURED = {
-    "seconds": "measured_seconds",
-    "low_seconds": "measured_low",
-    "high_seconds": "measured_high",
-    "n": "measured_n",
-}
+_MEASURED = {name: f"measured_{name}" for name in ("seconds", "n", "low_seconds", "high_seconds")}
 
 
 def steps(observed: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
@@ -119,12 +119,38 @@ def parts(configurations: pd.DataFrame, medians: pd.DataFrame) -> pd.DataFrame:
     return columns.table("parts", pd.concat([rows, rest]).sort_values("cell", kind="stable"))
 
 
-def split(configurations: pd.DataFrame) -> pd.DataFrame:
-    """Configurations of several workers that were measured without exchange too, or with the bytes on their wire."""
-    is_split = (configurations["compute_n"] > 0) | configurations["wire_bytes"].notna()
-    names = {f"exposed_seconds_{each}": f"exposed_{each}" for each in ("low", "high", "n")}
-    names |= {"seconds": "step_seconds", "n": "step_n"}
-    return columns.table("exposed", configurations[(configurations["workers"] > 1) & is_split].rename(columns=names))
+def exposed(configurations: pd.DataFrame, launches: pd.DataFrame, results: Results) -> pd.DataFrame:
+    """One row for each configuration of several workers with its T_comp, its bytes counted, or its baseline measured.
+
+    The tutorials' formula, T_epoch = N / (R B) (T_comp + T_sync), is about synchronous workers with rows of their own
+    under weak scaling. R of them would pay where T_sync / T_comp < R - 1, if computing were as fast beside R - 1 others
+    as alone; T_comp(R) / T_comp(1) is called contention. What it says is NaN for other configurations.
+    """
+    rows = configurations[configurations["workers"] > 1]
+    first = launches.drop_duplicates(CONFIGURATION).set_index(CONFIGURATION)["launch"]
+    shards = first.map({name: record.shards for name, record in results.records.items()}).rename("shards")
+    rows = rows.join(shards, on=CONFIGURATION)
+    rows = rows.assign(base_seconds=rows["batch"] / rows["base_samples_per_second"])
+    times = rows[["batch", "workers", "base_seconds", CONTENTION, EXPOSED]]
+    fewest = pd.Series([fewest_batch(*each) for each in times.itertuples(index=False)], rows.index, dtype=float)
+    share = rows[EXPOSED] / rows["compute_seconds"]
+    formula = {
+        "verdict": answers.sides(rows, RATIO, 1, SURELY_DOES_NOT, SURELY_PAYS),
+        "sync_share": share,
+        "by_formula": _pays(share, rows["workers"] - 1),
+        "with_contention": _pays(fewest, rows["batch"]),
+        "fewest_batch": fewest,
+    }
+    is_weak = rows["synchronous"] & (rows["scaling"] == "weak") & (rows["shards"] == rows["workers"])
+    is_meant = is_weak & rows["base_samples_per_second"].notna()
+    rows = rows.assign(**{name: pd.Series(own, rows.index).where(is_meant) for name, own in formula.items()})
+    is_measured = is_meant | (rows["compute_n"] > 0) | rows["wire_bytes"].notna()
+    return columns.table("exposed", rows[is_measured].rename(columns={"seconds": "step_seconds", "n": "step_n"}))
+
+
+def _pays(values: pd.Series, limits: pd.Series) -> np.ndarray:
+    """Whether it pays, which it does below a limit; empty where nothing tells."""
+    return np.select([values.isna(), values < limits], ["", PAYS], DOES_NOT_PAY)
 
 
 def is_distributed(cells: pd.DataFrame) -> pd.Series:
@@ -137,8 +163,7 @@ def largest(found: pd.DataFrame) -> pd.DataFrame:
 
     It `is_limit` where that share counts, unless its interval reaches down to zero.
     """
-    if found.empty:
-        return found.assign(share=[], is_limit=[])
     share = found["seconds"] / found["measured_seconds"]
-    told = found.assign(share=share, is_limit=(share >= NAMED_SHARE) & ~(found["low"] <= 0))
-    return told.loc[told.groupby(["strategy", "workers"])["seconds"].idxmax()]
+    found = found.assign(share=share, is_limit=(share >= NAMED_SHARE) & ~(found["low"] <= 0))
+    keys = ["strategy", "workers"]
+    return found.sort_values("seconds", ascending=False, kind="stable").drop_duplicates(keys).sort_values(keys)

@@ -16,9 +16,8 @@ two strategies are called alike, unless somebody asks for another one."""
 TOLERATED_SLOWNESS = 0.10
 """By how much a core may be slower than usual in it: the spin of a window varies by a few per cent on a quiet one."""
 
+# What disturbs: the hypervisor, a container's quota, other processes, a spin that takes longer, and a slower clock.
 STEAL, QUOTA, OTHERS, SPIN, CLOCK = "steal", "quota", "others", "spin", "clock"
-"""What disturbs: the hypervisor, a container's quota, other processes, a spin that takes longer, and a slower clock."""
-
 _SPEEDS = ["spin_seconds", "clock_megahertz"]
 _MEASURED = ["seconds", "core_seconds", "steal_seconds", "throttled_seconds", "busy_seconds", "own_seconds", *_SPEEDS]
 
@@ -28,12 +27,11 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFr
 
     A round is the plan's repetition; without a plan, the launch's place among its equals in the order of their names.
     """
-    kinds = {}
-    for name, record in records.items():
-        # What has to be equal for a core to be as busy with the launch itself, and so as fast.
-        machine = (record.host.name, record.host.processor, record.host.cores)
-        kind = (record.name, record.world_size, record.exchange, record.scaling, record.task.preset, machine)
-        kinds[name] = str(kind)
+    # What has to be equal for a core to be as busy with the launch itself, and so as fast.
+    kinds = {
+        name: str((record.name, record.world_size, record.exchange, record.scaling, record.task.preset, record.host))
+        for name, record in records.items()
+    }
     rows = [
         {"launch": name, "kind": kinds[name], "has_cores": bool(record.pinned_cores)}
         | {"threads": record.world_size * record.threads_per_worker}

@@ -28,12 +28,17 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], step
     measured, good, refused = {*launches["launch"]}, [], []
     for stem, record in replays.items():
         replayed = record.replayed or Replayed(strategy=record.title, launch="", source="")
-        unknown = f"Its launch {replayed.launch} of the whole step wasn't measured."
-        if reason := trouble(record) or ("" if replayed.launch in measured else unknown):
+        cell = next((cell for cell in record.cells if cell.collective == STEP), None)
+        reason = _trouble(record, cell)
+        if not reason and replayed.launch not in measured:
+            reason = f"Its launch {replayed.launch} of the whole step wasn't measured."
+        if reason:
             refused.append((replayed.strategy, record.world_size, reason, stem))
-        else:
-            cell, traced = _step(record), replayed.under_way_seconds
-            about = {
+            continue
+        traced = replayed.under_way_seconds
+        good.append(
+            {
+                "replays": stem,
                 "launch": replayed.launch,
                 "round": record.repetition,
                 "replay_seconds": statistics.median(transfer_seconds(cell)),
@@ -46,7 +51,7 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], step
                 "under_way_seconds": statistics.median(traced) if traced else math.nan,
                 "under_way_steps": len(traced),
             }
-            good.append(about | {"replays": stem})
+        )
     tables = [_exchanges(pd.DataFrame(good).merge(launches, on="launch"), steps)] if good else []
     keys = ["strategy", "workers", "reason"]
     refusals = pd.DataFrame(refused, columns=[*keys, "replays"]).groupby(keys)["replays"].agg(list).reset_index()
@@ -54,18 +59,13 @@ def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], step
     return columns.table("exchanges", pd.concat(tables))
 
 
-def trouble(record: CollectivesRecord) -> str:
-    """Why a replay tells no time; empty where it does."""
-    cell = _step(record)
+def _trouble(record: CollectivesRecord, cell: Cell | None) -> str:
+    """Why a replay with this cell of the whole step tells no time; empty where it does."""
     if record.status != "ok" or cell is None:
         return record.reason or "It ended without having sent anything."
     if cell.status != "ok":
         return cell.reason or "It ended without a reason."
     return "Its ranks were on several hosts, whose clocks aren't one." if len(record.hosts) > 1 else ""
-
-
-def _step(record: CollectivesRecord) -> Cell | None:
-    return next((cell for cell in record.cells if cell.collective == STEP), None)
 
 
 def _exchanges(replays: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:

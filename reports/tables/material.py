@@ -11,7 +11,7 @@ import pandas as pd
 from common.files import write_atomically
 from common.observations import answers
 from common.observations.launches import observed
-from common.records.certificate import DEVIATES, Certificate, reasons_not_ranked
+from common.records.certificate import DEVIATES, reasons_not_ranked
 from reports.tables import (
     accounts,
     ceilings,
@@ -20,8 +20,6 @@ from reports.tables import (
     disturbances,
     exchanges,
     factors,
-    hosts,
-    paying,
     ranking,
     summaries,
 )
@@ -42,30 +40,26 @@ class Material:
     against: Results | None = None
     """The folder that stands beside this one, if any."""
 
-    # This one is too large to be kept.
-    windows = property(lambda self: summaries.windows(self.results.records))
     cells = cached_property(lambda self: summaries.cells(self.launches))
     comparisons = property(lambda self: self.ranking.comparisons)
+    beside_oracle = cached_property(lambda self: certificate.compare(self.results))
     deviations = cached_property(lambda self: certificate.deviations(self.beside_oracle))
+    certificates = cached_property(lambda self: certificate.summary(self.beside_oracle))
     observed = cached_property(lambda self: observed(self.launches, self.results.plan))
     steps = cached_property(lambda self: decomposition.steps(self.observed, self.cells))
     step_medians = cached_property(lambda self: answers.medians(self.steps))
     configurations = cached_property(lambda self: decomposition.configurations(self.cells, self.step_medians))
-    exposed = cached_property(lambda self: decomposition.split(self.configurations))
+    exposed = cached_property(lambda self: decomposition.exposed(self.configurations, self.launches, self.results))
     parts = cached_property(lambda self: decomposition.parts(self.configurations, self.step_medians))
     factors = cached_property(lambda self: factors.table(self.launches, self.results.plan))
-    paying = cached_property(lambda self: paying.table(self.launches, self.configurations, self.results.records))
     exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
     phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
-    skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
-    ceilings = cached_property(lambda self: ceilings.steps(self.results, self.launches))
-    probes = cached_property(lambda self: ceilings.probes(self.results))
+    ceilings = cached_property(lambda self: ceilings.table(self.results, self.launches))
     startups = cached_property(lambda self: accounts.startups(self.results.records))
     memory = cached_property(lambda self: accounts.memory(self.launches, self.results.records))
     accuracies = cached_property(lambda self: accounts.accuracies(self.results.records))
     endings = cached_property(lambda self: summaries.endings(self.results.records, self.results.plan))
-    strategies = cached_property(lambda self: summaries.strategies(self.launches, self.results.records))
     disturbances = cached_property(lambda self: disturbances.table(self.results.records, self.results.plan))
 
     @cached_property
@@ -83,24 +77,13 @@ class Material:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The short name of each regime, of those that are shown first."""
-        names = regime_names(self.cells)
-        return {name: names[name] for name in dict.fromkeys([*self.regimes, *names])}
+        """The short name of each regime."""
+        return regime_names(self.cells)
 
     @property
     def colors(self) -> Mapping[str, Sequence[str]]:
         """Of each strategy, from dark to light, which are those of its family."""
         return {record.name: record.colors for record in self.results.records.values()}
-
-    @cached_property
-    def beside_oracle(self) -> list[Certificate]:
-        """Every launch that ended ok."""
-        return certificate.compare(self.results)
-
-    @cached_property
-    def certificates(self) -> pd.DataFrame:
-        """One row for each setting: its largest deviations and its verdict."""
-        return certificate.summary(self.beside_oracle)
 
     @cached_property
     def ranking(self) -> Ranking:

@@ -29,8 +29,6 @@ class Ranking:
     unranked: pd.DataFrame
     """`regime`, `workers`, `hosts`, `placement`, `strategy` and `reason` of whoever isn't ranked; where rounds are too
     few, `n` is the most that it shares with any other, else 0."""
-    margin: float
-    """By how much two strategies may differ and be called alike."""
 
 
 def rank(
@@ -63,16 +61,11 @@ def rank(
     order = ["regime", "workers", "hosts", "speed", "placement"]
     pairs = pairs.sort_values([*order, "first_median", "strategy", "second_median", "other"])
     names = ["regime", "workers", "hosts", "placement", "strategy", "reason", "n"]
-    return Ranking(columns.table("comparisons", pairs), unranked.sort_values(order)[names], margin)
+    return Ranking(columns.table("comparisons", pairs), unranked.sort_values(order)[names])
 
 
 def of_regime(table: pd.DataFrame, regime: str) -> pd.DataFrame:
     return table[table["regime"] == regime]
-
-
-def families_of(comparisons: pd.DataFrame) -> list[pd.DataFrame]:
-    """Those of one regime, with the largest number of workers, most hosts and the fastest link first."""
-    return [family for _, family in comparisons.groupby(["workers", "placement"], sort=False)][::-1]
 
 
 def tested(comparisons: pd.DataFrame) -> pd.DataFrame:
@@ -80,9 +73,10 @@ def tested(comparisons: pd.DataFrame) -> pd.DataFrame:
 
 
 def main_family(comparisons: pd.DataFrame) -> pd.DataFrame:
-    """Of one regime's comparisons those that were tested, of the first of its families that has any."""
+    """Of one regime's tested comparisons those with the most workers and hosts and the fastest link."""
     judged = tested(comparisons)
-    return families_of(judged)[0] if len(judged) else judged
+    last = judged[-1:][["workers", "placement"]]
+    return judged.merge(last, on=["workers", "placement"])
 
 
 def as_pairs(family: pd.DataFrame) -> pd.DataFrame:

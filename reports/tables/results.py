@@ -1,10 +1,12 @@
 """A results folder as the report reads it: every record, and the plan of the comparison where there is one."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from common.errors import UserError
@@ -16,15 +18,14 @@ from common.records.manifest import Differences, check
 from common.records.presentation import read_presented
 from common.records.training import Record
 from common.statistics.paired import MARGIN
-from reports.tables.damage import check_plan, check_records
 
 PLAN_COLUMNS = (
     *("position", "launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"),
     "order_seed",
 )
 
-REPLAYS = "replays"
-"""The folder, in that of the results, with the records of exchanges that were replayed alone."""
+REPLAYS = "replays"  # The folder, in that of the results, with the records of replayed exchanges.
+_ROUNDING = 1e-6  # By which share a mean may differ from the one that is worked out again.
 
 
 @dataclass(frozen=True)
@@ -76,24 +77,14 @@ def read_results(folder: Path) -> Results:
     if not folder.is_dir():
         raise UserError(f"{folder} isn't a folder: run a comparison first, or name the folder of one.")
     records = read_presented(folder, Record)
-    damaged = damaged_records(folder, Record, records) | (flawed := check_records(folder, records))
+    damaged = damaged_records(folder, Record, records) | (flawed := _flawed_records(folder, records))
     records = {name: record for name, record in records.items() if name not in flawed}
-    plan_file = folder / "plan.csv"
-    plan = _read_table(plan_file, PLAN_COLUMNS) if plan_file.exists() else None
-    if plan is not None:
-        check_plan(plan_file, plan)
+    plan = _read_plan(folder / "plan.csv")
     if not records and plan is None:
         nothing = f"{folder} holds no records: run a comparison first, or name the folder of one."
         raise UserError(next(iter(damaged.values()), nothing))
-    left_out, left_out_file = {}, folder / "left_out.csv"
-    if left_out_file.exists():
-        table = _read_table(left_out_file, ("strategy", "minutes"))
-        minutes = pd.to_numeric(table["minutes"], errors="coerce")
-        if minutes.isna().any():
-            raise UserError(f"{left_out_file} has minutes that aren't numbers: delete it or run the comparison again.")
-        left_out = dict(zip(table["strategy"].astype(str), minutes.astype(float), strict=True))
     return Results(
-        *(folder, records, plan, left_out, read_ceilings(folder)),
+        *(folder, records, plan, _left_out(folder / "left_out.csv"), read_ceilings(folder)),
         replays=read_presented(folder / REPLAYS, CollectivesRecord),
         origin=origin_of(folder, [*record_paths(folder), *record_paths(folder / REPLAYS)]),
         damaged=damaged,
@@ -126,3 +117,90 @@ def _read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     if missing:
         raise UserError(f"{path} has no column {', '.join(missing)}: delete it or run the comparison again.")
     return table
+
+
+def _left_out(path: Path) -> dict[str, float]:
+    """By strategy the minutes that a comparison would have needed with those that it had no time for."""
+    if not path.exists():
+        return {}
+    table = _read_table(path, ("strategy", "minutes"))
+    minutes = pd.to_numeric(table["minutes"], errors="coerce")
+    if minutes.isna().any():
+        raise UserError(f"{path} has minutes that aren't numbers: delete it or run the comparison again.")
+    return dict(zip(table["strategy"].astype(str), minutes.astype(float), strict=True))
+
+
+def _read_plan(path: Path) -> pd.DataFrame | None:
+    """The plan, if any. Raises UserError where it has values of a wrong type, or a launch in two ways."""
+    if not path.exists():
+        return None
+    plan, remedy = _read_table(path, PLAN_COLUMNS), "delete it or run the comparison again"
+    if not plan.empty and plan["exchange"].dtype != bool:
+        raise UserError(f"{path} has an exchange that is neither True nor False: {remedy}.")
+    # Plans of one machine, and older ones, name no hosts.
+    for name in {"workers", "repetition", "hosts", "margin"} & {*plan.columns}:
+        if not (pd.to_numeric(plan[name], errors="coerce") > 0).all():
+            raise UserError(f"{path} has a {name} that isn't a number above 0: {remedy}.")
+    facts = ["launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"]
+    facts += [name for name in ("hosts", "bandwidth_bits_per_second") if name in plan]
+    launches = plan.drop_duplicates(facts)["launch"]
+    if launches.duplicated().any():
+        raise UserError(f"{path} plans {launches[launches.duplicated()].iloc[0]} in two ways: {remedy}.")
+    return plan
+
+
+def _flawed_records(folder: Path, records: Mapping[str, Record]) -> dict[str, str]:
+    """By launch a sentence on why a record can't be reported on, although every value in it is of its type.
+
+    Raises UserError for a launch that is there twice.
+    """
+    sentences: dict[str, str] = {}
+    found: dict[tuple, Path] = {}
+    for name, record in records.items():
+        path = folder / f"{name}.json"
+        if flaw := next(_flaws(record), ""):
+            sentences[name] = f"{path} is damaged ({flaw}): delete it and run its launch again."
+            continue
+        seconds = tuple(window.seconds for window in record.windows)
+        launch = (record.name, record.world_size, record.started_at, record.time_to_first_step_s, seconds)
+        if (first := found.setdefault(launch, path)) != path:
+            raise UserError(f"{first} and {path} are records of the same launch, which counts once: delete one.")
+    return sentences
+
+
+def _flaws(record: Record) -> Iterator[str]:
+    try:
+        has_zone = datetime.fromisoformat(record.started_at).tzinfo is not None
+    except ValueError:
+        has_zone = False
+    if not has_zone:
+        yield "started_at isn't a time with its zone"
+    if record.status == "ok" and min(record.world_size, record.examples_per_step, record.shards) < 1:
+        yield "it is ok without workers, rows or shards"
+    if record.status == "ok" and record.examples_per_step % record.shards:
+        yield "its shards don't divide its rows"
+    if record.hosts and sum(host.workers for host in record.hosts) != record.world_size:
+        yield "its hosts have another number of workers than it has"
+    if len(record.host_bytes_per_step) not in (0, len(record.hosts)):
+        yield "its host_bytes_per_step aren't those of its hosts"
+    if record.accuracies and record.final_accuracy is None:
+        yield "it has accuracies and no final_accuracy"
+    if len(record.examples_by_rank) > record.world_size:
+        yield "it counts rows of more ranks than it has workers"
+    if not _is_mean_of_shards(record):
+        yield "its losses aren't the means of its shards' losses"
+    if (record.losses or record.windows) and record.first_step >= record.task.steps:
+        yield "it begins with a step that its task doesn't have"
+    if sum(piece.steps for piece in record.earlier_pieces) > record.first_step:
+        yield "its earlier pieces have more steps than came before it"
+    if any(piece.global_batch % record.task.batch for piece in record.earlier_pieces):
+        yield "its earlier pieces have rows that no number of workers has"
+
+
+def _is_mean_of_shards(record: Record) -> bool:
+    """Whether each loss is the mean over the shards', where these have as many steps."""
+    if {len(losses) for losses in record.shard_losses} != {len(record.losses)}:
+        return True
+    # What isn't finite is null, and becomes NaN.
+    losses, shards = np.array(record.losses, np.float64), np.array(record.shard_losses, np.float64)
+    return np.allclose(losses, shards.mean(axis=0), rtol=_ROUNDING, atol=0.0, equal_nan=True)

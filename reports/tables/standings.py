@@ -8,8 +8,7 @@ from reports.tables import certificate, ranking, summaries
 from reports.tables.decomposition import largest
 from reports.tables.material import Material
 
-MOST_ROWS = 12
-"""The table and the figure of the first page have room for as many strategies, the fastest of more."""
+MOST_ROWS = 12  # The table and the figure of the first page have room for as many strategies, the fastest of more.
 
 
 def of_regime(material: Material, regime: str) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Records to numbers, as pandas tables: launches, cells with their speed-ups, strategies, and how launches ended.
+"""Records to numbers, as pandas tables: launches, cells with their speed-ups, and how launches ended.
 
 A cell is what may be pooled: the same strategy, workers and exchange in the same regime, for which see
 `common.observations.launches`.
@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping
 
 import pandas as pd
-from msgspec import structs
 
 from common.contract.task import PRESETS
 from common.declarations.strategy import name_of
@@ -21,21 +20,11 @@ from reports.tables import columns
 _CELL = ["regime", "strategy", "workers", "exchange"]
 
 _MEDIANS = {"median": "seconds", "low": "low_seconds", "high": "high_seconds"}
-"""By the columns of `answers.medians` those of cells."""
 
 
 def launches(records: Mapping[str, Record]) -> pd.DataFrame:
     """The measured launches, as `common.observations.launches.rows` has them."""
     return columns.table("launches", observed_launches.rows(records))
-
-
-def windows(records: Mapping[str, Record]) -> pd.DataFrame:
-    """One row for each clocked window of each rank of any launch."""
-    rows = []
-    for launch, record in records.items():
-        about = {"launch": launch, "strategy": record.name, "workers": record.world_size, "exchange": record.exchange}
-        rows += [about | structs.asdict(window) for window in record.windows]
-    return columns.table("windows", rows)
 
 
 def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
@@ -113,56 +102,40 @@ def oversubscribed_worlds(table: pd.DataFrame) -> list[int]:
     return sorted(int(workers) for workers in every[every].index)
 
 
-def strategies(launch_table: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
-    """What each strategy of these launches is, by its newest record that quotes its script."""
-    rows = []
-    for strategy, launches in launch_table.groupby("bare_strategy"):
-        own = [records[name] for name in launches["launch"]]
-        # Another commit may have moved the lines.
-        newest = max(own, key=lambda record: (bool(record.distributed_by), record.started_at))
-        about = {"framework": newest.framework, "named_base": newest.base or strategy, "script": newest.script}
-        about |= {"synchronous": all(record.synchronous for record in own)}
-        rows.append(about | {"strategy": strategy, "lines": [each.line for each in newest.distributed_by]})
-    return columns.table("strategies", rows)
-
-
 def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
     """How every planned or recorded launch ended; the task is empty for one that hasn't run."""
-    rows, regimes = [], observed_launches.regimes(records)
     planned = {} if plan is None else {str(row["launch"]): row for row in plan.to_dict("records")}
-    for name in sorted(planned | records):
-        record, row = records.get(name), planned.get(name)
-        about = _planned(row) if record is None else _ended(record) | {"task": regimes[name]["task"]}
-        rows.append({"launch": name, **about, "planned": name in planned})
+    missing = {name: _planned(row) for name, row in planned.items() if name not in records}
+    regimes = observed_launches.regimes(records)
+    ended = {
+        name: {
+            "strategy": record.name,
+            "bare_strategy": record.strategy,
+            "preset": record.task.preset,
+            "scaling": record.scaling,
+            "workers": record.world_size,
+            "ending": record.status,
+            "for_speed": record.exchange and not record.task.checkpoint_steps,
+            "reason": record.reason or "",
+            "log": record.log or "",
+            "task": regimes[name]["task"],
+        }
+        for name, record in records.items()
+    }
+    rows = [{"launch": name, "planned": name in planned} | row for name, row in sorted((missing | ended).items())]
     return columns.table("endings", rows)
 
 
 def _planned(row: Mapping[str, object]) -> dict[str, object]:
+    """A planned launch that didn't run, as its record would be, as far as the plan tells: older ones name no hosts."""
     hosts, bandwidth = int(row.get("hosts", 1)), float(row.get("bandwidth_bits_per_second") or math.nan)
-    # As the records of a planned launch will have it, as far as the plan tells: older ones name no hosts.
     link = "" if math.isnan(bandwidth) else f", {bandwidth / 1e6:g} Mbit/s"
     placement = f"{hosts} hosts{link}" if hosts > 1 else ""
     return {
         "strategy": name_of(str(row["strategy"]), ", ".join(filter(None, [str(row["label"]), placement]))),
         "bare_strategy": row["strategy"],
-        "preset": row["preset"],
-        "scaling": row["scaling"],
-        "workers": row["workers"],
+        **{name: row[name] for name in ("preset", "scaling", "workers")},
         "ending": "not run",
         "for_speed": bool(row["exchange"]) and row["purpose"] != "certificate",
         **dict.fromkeys(("reason", "log", "task"), ""),
-    }
-
-
-def _ended(record: Record) -> dict[str, object]:
-    return {
-        "strategy": record.name,
-        "bare_strategy": record.strategy,
-        "preset": record.task.preset,
-        "scaling": record.scaling,
-        "workers": record.world_size,
-        "ending": record.status,
-        "for_speed": record.exchange and not record.task.checkpoint_steps,
-        "reason": record.reason or "",
-        "log": record.log or "",
     }

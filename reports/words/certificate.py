@@ -14,13 +14,30 @@ from reports.charts import style
 from reports.charts.curves import Line, Plot, curves
 from reports.tables.certificate import GRAVEST_FIRST, step_deviations
 from reports.tables.material import Material
+from reports.words import data
 
 _MOST_STEPS = 60  # Of a line.
 _HEIGHT = 38.0  # Millimetres of the figure.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm.
 
-_COMPARED = (FOLLOWS, DEVIATES)
-"""The verdicts on settings that are held to what they declare."""
+_ABOUT = (
+    "The weights before and after a step tell what its update was made of: how often each worker's mean gradient "
+    "counted, the update before (velocity) and the weights (decay), all in float64. A launch follows where the "
+    "residual is no more than rounding in float32 explains, every row was computed on once, and losses are off by "
+    f"at most {blocks.tiny(LOSS_TOLERANCE)} (of {LOSS_FLOOR:g} where they are smaller)."
+)
+
+
+def section(material: Material, most_rows: int) -> list[blocks.Block]:
+    """What the updates of each configuration were made of, with the verdict, and losses beside the oracle's.
+
+    Of more configurations the table has `most_rows`.
+    """
+    verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
+    compared = [each for each in material.beside_oracle if each.exchange and len(each.oracle_losses)]
+    figure = [_figure(compared, style.styles(material.colors))] if compared else []
+    said = blocks.text(" ".join(filter(None, [_ABOUT, *verdicts]))) | {"small": True}
+    return [said, *_recipes(material.certificates, most_rows), *figure]
 
 
 def sentence(summary: pd.DataFrame) -> str:
@@ -28,20 +45,16 @@ def sentence(summary: pd.DataFrame) -> str:
     rows = summary[summary["exchange"]]
     if rows.empty:
         return "No launch could be compared with the oracle."
-    counts = rows["verdict"].value_counts()
-    said = [f"{_following(rows)} follow the float64 oracle."]
-    if deviating := _deviating(rows):
-        said.append(f"Not the same maths: {deviating}.")
-    other = rows[rows["verdict"] == OTHER_MATHS]
-    if many := len(other):
+    following, deviating = _following(rows)
+    said = [f"{following} follow the float64 oracle."]
+    said += [f"Not the same maths: {deviating}."] if deviating else []
+    if len(other := rows[rows["verdict"] == OTHER_MATHS]):
         options = ", ".join(sorted({option for options in other["other_maths"] for option in options.split(", ")}))
-        who, whose = ("1 setting computes", "its") if many == 1 else (f"{many} settings compute", "their")
         largest = blocks.tiny(other["residual"].max())
-        said.append(f"{who} other maths on purpose ({options}); {whose} largest residual is {largest}.")
-    several = "asynchronous with several workers, which has no oracle to follow"
-    for verdict, phrase in ((ASYNCHRONOUS, several), (NOT_COMPARED, NOT_COMPARED)):
-        if more := int(counts.get(verdict, 0)):
-            said.append(f"{more} more {'is' if more == 1 else 'are'} {phrase}.")
+        said.append(f"Other maths on purpose ({options}): {len(other)}, with residuals up to {largest}.")
+    for verdict, phrase in ((ASYNCHRONOUS, "Asynchronous, without an oracle"), (NOT_COMPARED, "Not compared")):
+        many = (rows["verdict"] == verdict).sum()
+        said += [f"{phrase}: {many}."] if many else []
     return " ".join(said)
 
 
@@ -50,63 +63,60 @@ def without_exchange(summary: pd.DataFrame) -> str:
     rows = summary[~summary["exchange"]]
     if rows.empty:
         return ""
-    text = f"Without exchange {_following(rows)} follow their own recipes."
-    if deviating := _deviating(rows):
-        text += f" Not taken as T_comp, since it computes something else: {deviating}."
-    others = int((~rows["verdict"].isin(_COMPARED)).sum())
-    if others:
-        text += f" {others} more {'is' if others == 1 else 'are'} held to nothing."
-    return text
+    following, deviating = _following(rows)
+    text = f"Without exchange {following} follow their own recipes."
+    return text + (f" Not taken as T_comp, since it computes something else: {deviating}." if deviating else "")
 
 
-def _following(rows: pd.DataFrame) -> str:
-    """Such as `5 of 6 compared settings`."""
-    compared = rows["verdict"].isin(_COMPARED)
-    return f"{int((compared & (rows['verdict'] != DEVIATES)).sum())} of {int(compared.sum())} compared settings"
+def _following(rows: pd.DataFrame) -> tuple[str, str]:
+    """How many follow, such as `5 of 6 compared settings`, and the names of the others."""
+    compared = rows[rows["verdict"].isin([FOLLOWS, DEVIATES])]
+    wrong = compared[compared["verdict"] == DEVIATES].to_dict("records")
+    names = dict.fromkeys(f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in wrong)
+    following = f"{len(compared) - len(wrong)} of {len(compared)} compared settings"
+    return following, blocks.some([*names]) if names else ""
 
 
-def _deviating(rows: pd.DataFrame) -> str:
-    wrong = rows[rows["verdict"] == DEVIATES].to_dict("records")
-    names = [f"{row['strategy']} at {row['workers']} ({row['preset']})" for row in wrong]
-    return blocks.some([*dict.fromkeys(names)]) if names else ""
-
-
-def section(material: Material, most_rows: int) -> list[blocks.Block]:
-    """What the updates of each configuration were made of, with the verdict, and losses beside the oracle's.
-
-    Of more configurations the table has `most_rows`.
-    """
-    about = (
-        "The weights before and after a step tell what its update was made of: how often each worker's mean gradient "
-        "counted, the update before (velocity) and the weights (decay), all in float64. A launch follows where the "
-        "residual is no more than rounding in float32 explains, every row was computed on once, and losses are off by "
-        f"at most {blocks.tiny(LOSS_TOLERANCE)} (of {LOSS_FLOOR:g} where they are smaller)."
-    )
-    verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
-    compared = [each for each in material.beside_oracle if each.exchange and len(each.oracle_losses)]
-    figure = [_figure(compared, style.styles(material.colors))] if compared else []
-    said = blocks.text(" ".join(filter(None, [about, *verdicts]))) | {"small": True}
-    return [said, *_recipes(material.certificates, most_rows), *figure]
+def _recipes(summary: pd.DataFrame, most_rows: int) -> list[blocks.Block]:
+    """A row for each configuration, what doesn't follow first, then what has most launches; of many some."""
+    if summary.empty:
+        return []
+    names = {"strategy": "strategy", "workers": "workers", "preset": "preset", "global_batch": "batch", "n": "n"}
+    names |= {
+        "least_share": "least\nshare",
+        "largest_share": "largest\nshare",
+        "velocity": "velocity",
+        "decay": "decay",
+    }
+    names |= {"residual": "residual", "rounding": "of\nrounding", "loss": "loss", "verdict": "verdict"}
+    gravity = summary["verdict"].map(GRAVEST_FIRST.index)
+    ordered = summary.assign(gravity=gravity, alone=~summary["exchange"], fewer=-summary["n"])
+    order = ["gravity", "alone", "fewer", "preset", "strategy", "workers", "global_batch", "seed"]
+    shown = ordered.sort_values(order)[:most_rows]
+    notes = [f"{blocks.who(own)}: {note}" for note, own in shown[shown["note"] != ""].groupby("note", sort=False)]
+    if len(summary) > most_rows:
+        notes.append(f"{most_rows} of {len(summary)} configurations; the table \u201ccertificates\u201d has all.")
+    exchange = shown["exchange"].map({True: "", False: ", without exchange"})
+    shown = shown.assign(strategy=shown["strategy"].map(blocks.shortened) + exchange)
+    return [blocks.table([*names.values()], data.in_rows(shown[[*names]]), notes, warned=DEVIATES)]
 
 
 def _figure(compared: Sequence[Certificate], looks: Mapping[str, style.Style]) -> blocks.Block:
     """How far losses are from the oracle's over the steps: a panel for each task, a line for each world."""
-    lines, tolerated = [], []
+    lines = []
     groups: dict[str, list[Certificate]] = {}
     for each in sorted(compared, key=lambda each: (each.preset, each.global_batch, each.maths)):
         groups.setdefault(f"{each.preset}, {each.global_batch:,} rows, seed {each.seed}", []).append(each)
     for panel, members in groups.items():
         # Of the launches of one strategy and world the one that deviates most.
         worst: dict[tuple[str, int, int], Certificate] = {}
-        for member in members:
-            key = (member.without_hosts, member.hosts, member.workers)
-            if key not in worst or member.loss > worst[key].loss:
-                worst[key] = member
+        for member in sorted(members, key=lambda member: member.loss):
+            worst[member.without_hosts, member.hosts, member.workers] = member
         about = {"measure": "deviation of the loss", "panel": panel}
-        lines += [_course(worst[key], about, looks[worst[key].strategy]) for key in sorted(worst)]
         last = max(member.first_step + len(member.losses) for member in members)
-        tolerated.append(Line(**about, x=[0, last], values=[LOSS_TOLERANCE] * 2, dashes="-", label="tolerated"))
-    plot = Plot(lines=[*lines, *tolerated], x_label="step", logarithmic=["deviation of the loss"], height=_HEIGHT)
+        tolerated = Line(**about, x=[0, last], values=[LOSS_TOLERANCE] * 2, dashes="-", label="tolerated")
+        lines += [*(_course(worst[key], about, looks[worst[key].strategy]) for key in sorted(worst)), tolerated]
+    plot = Plot(lines=lines, x_label="step", is_logarithmic=True, height=_HEIGHT)
     caption = (
         "Relative deviation of the mean loss from the float64 oracle's: of each strategy and number of workers the "
         f"launch that deviates most, of n = {len(compared)} launches."
@@ -127,53 +137,8 @@ def _course(certificate: Certificate, about: Mapping[str, str], look: style.Styl
         "largest residual of an update": blocks.tiny(certificate.residual),
         "verdict": certificate.verdict,
     }
-    return Line(
-        **about,
-        x=[certificate.first_step + start for start in starts],
-        values=[np.nanmax([_LOWEST_DEVIATION, *deviations[start : start + every]]) for start in starts],
-        color=look.color,
-        dashes=look.line,
-        width=0.8,
-        label=certificate.strategy,
-        key=certificate.strategy,
-        tips=[tip],
-    )
-
-
-def _recipes(summary: pd.DataFrame, most_rows: int) -> list[blocks.Block]:
-    """A row for each configuration, what doesn't follow first, then what has most launches; of many some."""
-    if summary.empty:
-        return []
-    names = ["strategy", "workers", "preset", "batch", "n", "workers' shares", "velocity"]
-    names += ["decay", "residual", "of rounding", "loss", "verdict"]
-    rows: list[list[str]] = []
-    notes: dict[str, int] = {}
-    gravity = summary["verdict"].map(GRAVEST_FIRST.index)
-    ordered = summary.assign(gravity=gravity, alone=~summary["exchange"], fewer=-summary["n"])
-    order = ["gravity", "alone", "fewer", "preset", "strategy", "workers", "global_batch", "seed"]
-    for row in ordered.sort_values(order)[:most_rows].to_dict("records"):
-        shares = [_count(row[name]) for name in ("least_share", "largest_share")]
-        rows.append(
-            [
-                *[
-                    blocks.shortened(row["strategy"]) + ("" if row["exchange"] else ", without exchange"),
-                    str(row["workers"]),
-                ],
-                *[row["preset"], f"{row['global_batch']:,}", str(row["n"])],
-                shares[0] if shares[0] == shares[1] else " to ".join(shares),
-                *(_count(row[name]) for name in ("velocity", "decay")),
-                blocks.tiny(row["residual"]),
-                blocks.DASH if math.isnan(row["rounding"]) else f"{row['rounding']:.2f}",
-                blocks.tiny(row["loss"]),
-                row["verdict"] + (f" ({notes.setdefault(row['note'], len(notes) + 1)})" if row["note"] else ""),
-            ]
-        )
-    sentences = [f"({number}) {note.rstrip('.')}." for note, number in notes.items()]
-    if len(summary) > most_rows:
-        sentences.append(f"{most_rows} of {len(summary)} configurations; the table \u201ccertificates\u201d has all.")
-    return [blocks.table(names, rows, sentences, warned=DEVIATES)]
-
-
-def _count(value: float) -> str:
-    """A coefficient to four decimals; a dash where it can't be told."""
-    return blocks.DASH if math.isnan(value) else f"{round(value, 4) + 0.0:.4f}"
+    name = certificate.strategy
+    looks = {"color": look.color, "dashes": look.line, "width": 0.8, "label": name, "key": name, "tips": [tip]}
+    x = [certificate.first_step + start for start in starts]
+    values = [np.nanmax([_LOWEST_DEVIATION, *deviations[start : start + every]]) for start in starts]
+    return Line(**about, **looks, x=x, values=values)

@@ -9,22 +9,13 @@ from reports import blocks
 from reports.tables.columns import COLUMNS, ROWS
 from reports.tables.material import Material
 
-IN_FILES_ALONE = "windows"
-"""The table that has too many rows for a page."""
-
-_LONG = {"regime_of_any_batch", "work", "task"}
-"""Columns that say what the short name of the regime says."""
-
+_LONG = {"regime_of_any_batch", "work", "task"}  # The short name of the regime says as much.
 _MOST_ROWS = 300
-"""Of more rows a page has the first."""
-
-_LEAST = 1e-4
-"""Numbers below this one are written with an exponent."""
 
 
 def section(material: Material) -> list[blocks.Block]:
     """Each table that has any rows."""
-    tables = {name: getattr(material, name) for name in COLUMNS if name != IN_FILES_ALONE}
+    tables = {name: getattr(material, name) for name in COLUMNS}
     return [
         blocks.heading("Every table"),
         blocks.text("The heads of the columns say what they hold. The same tables are CSV files beside the page."),
@@ -40,8 +31,12 @@ def _data(name: str, table: pd.DataFrame, regimes: Mapping[str, str]) -> blocks.
         about += f" These are the first {_MOST_ROWS} of {len(table):,}; the CSV file has all."
     if "regime" in meanings:
         shown = shown.assign(regime=[regimes.get(regime, regime) for regime in shown["regime"]])
-    rows = zip(*(_cells(shown[column]) for column in meanings), strict=True)
-    return blocks.data(name, about, meanings, [[*row] for row in rows])
+    return blocks.data(name, about, meanings, in_rows(shown[[*meanings]]))
+
+
+def in_rows(table: pd.DataFrame) -> list[list[str]]:
+    """The rows of a table of numbers in words: a dash where a value doesn't exist."""
+    return [[*row] for row in zip(*(_cells(table[column]) for column in table), strict=True)]
 
 
 def _cells(column: pd.Series) -> list[str]:
@@ -60,7 +55,7 @@ def _in_words(value: object) -> str:
         case int():
             return f"{value:,}"
         case float():
-            return blocks.tiny(value) if 0 < abs(value) < _LEAST else blocks.number(value)
+            return blocks.tiny(value) if 0 < abs(value) < 1e-4 else blocks.number(value)
         case list():
             return ", ".join(map(_in_words, value)) or blocks.DASH
         case dict():

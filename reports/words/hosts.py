@@ -1,37 +1,35 @@
 """The chapter on hosts: what they are, and the jobs that they were given to."""
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
 
 from common.records.training import Record
 from reports import blocks
-from reports.tables.hosts import clock_uncertainty
 from reports.tables.material import Material
-
-_FACTS = ("name", "cores", "processor", "interface", "address")
 
 
 def section(material: Material) -> list[blocks.Block]:
     """What the hosts are; nothing where no record names any."""
-    records = material.results.records
-    if not any(record.hosts for record in records.values()):
+    records = [*material.results.records.values()]
+    facts = ["name", "cores", "processor", "interface", "address"]
+    told = [
+        [*(str(getattr(host, name) or blocks.DASH) for name in facts), host.clock_uncertainty_seconds]
+        for record in records
+        for host in record.hosts
+    ]
+    if not told:
         return []
-    known: dict[tuple, list[float]] = {}
-    for record in records.values():
-        for host in record.hosts:
-            facts = tuple(str(getattr(host, name) or blocks.DASH) for name in _FACTS)
-            known.setdefault(facts, []).append(clock_uncertainty(host))
+    clocks = pd.DataFrame(told, columns=[*facts, "clock"]).astype({"clock": float}).groupby(facts, sort=False)["clock"]
     rows = [
-        [*facts, str(len(uncertainties)), _within(pd.Series(uncertainties).max())]
-        for facts, uncertainties in known.items()
+        [*host, str(launches), blocks.DASH if pd.isna(worst) else f"±{blocks.number(1e6 * worst)} µs"]
+        for host, launches, worst in clocks.agg(["size", "max"]).itertuples(name=None)
     ]
     about = (
         "Workers are spread evenly over the hosts, those of a host one after another. Hosts and link stand behind the "
         "strategy's name, and make a curve of their own."
     )
-    virtual = {record.virtual.cores_per_host for record in records.values() if record.virtual}
+    virtual = {record.virtual.cores_per_host for record in records if record.virtual}
     if virtual:
         cores = ", ".join(f"{count:g}" for count in sorted(filter(None, virtual)))
         about += (
@@ -40,39 +38,25 @@ def section(material: Material) -> list[blocks.Block]:
             "not how fast so many machines would compute."
         )
     columns = ["host", "cores", "processor", "interface", "address", "launches", "clock known to"]
-    return [
-        blocks.heading("The hosts", level=2),
-        blocks.text(about),
-        blocks.table(columns, rows),
-        *_allocations([*records.values()]),
-    ]
+    hosts = [blocks.heading("The hosts", level=2), blocks.text(about), blocks.table(columns, rows)]
+    return [*hosts, *_allocations(records)]
 
 
 def _allocations(records: Sequence[Record]) -> list[blocks.Block]:
     """The jobs of Slurm that the launches were steps of; nothing where Slurm gave none."""
-    of_job: dict[str, list[Record]] = {}
+    jobs: dict[tuple[str, ...], int] = {}
     for record in records:
-        if record.allocation:
-            of_job.setdefault(record.allocation.job, []).append(record)
-    if not of_job:
+        if job := record.allocation:
+            cores = ", ".join(map(str, job.cores_per_node)) or blocks.DASH
+            keeper = "Slurm" if record.bound_by_slurm else "each worker" if record.pinned_cores else "nobody"
+            facts = (job.job, job.partition, job.nodes, cores, keeper)
+            jobs[facts] = jobs.get(facts, 0) + 1
+    if not jobs:
         return []
-    rows = []
-    for job, launches in of_job.items():
-        allocation = launches[0].allocation
-        binding = {"Slurm" if record.bound_by_slurm else "each worker" for record in launches if record.pinned_cores}
-        cores = ", ".join(map(str, allocation.cores_per_node)) or blocks.DASH
-        keeper = " or ".join(sorted(binding)) or "nobody"
-        rows.append([job, allocation.partition, allocation.nodes, cores, str(len(launches)), keeper])
     explanation = (
-        "Every launch was a step of a job of Slurm, on the cores that the job had. A round belongs to one job: one "
-        "that a job's end cut off was made anew in the next, and its earlier launches are compared with nothing."
+        "Every launch was a step of a job of Slurm. A round that a job's end cut off was made anew, and its "
+        "earlier launches are compared with nothing."
     )
-    columns = ["job", "partition", "nodes", "cores of each", "launches", "cores bound by"]
-    return [blocks.heading("The allocations", level=2), blocks.text(explanation), blocks.table(columns, rows)]
-
-
-def _within(seconds: float) -> str:
-    """Such as `±22.9 µs` or `±1.20 ms`."""
-    if math.isnan(seconds):
-        return blocks.DASH
-    return f"±{blocks.number(1e6 * seconds)} µs" if seconds < 1e-3 else f"±{blocks.milliseconds(seconds)} ms"
+    columns = ["job", "partition", "nodes", "cores of each", "cores bound by", "launches"]
+    table = blocks.table(columns, [[*facts, str(launches)] for facts, launches in jobs.items()])
+    return [blocks.heading("The allocations", level=2), blocks.text(explanation), table]

@@ -1,7 +1,6 @@
 """What launches ran on and with, and what it takes to repeat them: the same facts in every report."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from common.records import manifest, variables
 from common.records.header import Header, Machine
@@ -9,42 +8,34 @@ from reports import blocks
 from reports.tables.material import Material
 from reports.tables.results import Origin
 
-Kind = TypeVar("Kind", bound=Header)
+_DIGITS = 20  # Of a digest: enough to tell any two.
 
 
-_MOST_NAMED = 8
-"""Of more strategies that one backend carries some are named."""
-
-_DIGITS = 20
-"""Of a digest: enough to tell any two."""
-
-
-def ended_ok(records: Iterable[Kind]) -> list[Kind]:
+def ended_ok(records: Sequence[Header]) -> list[Header]:
     """The launches that ended ok, or all where none did."""
-    told = list(records)
-    return [record for record in told if record.status == "ok"] or told
+    return [record for record in records if record.status == "ok"] or [*records]
 
 
 def facts(records: Sequence[Header]) -> dict[str, str]:
     """By what it is, in words, what these launches ran on."""
-    known = [record.host for record in records if record.host != Machine()]
+    hosts = [record.host for record in records if record.host != Machine()]
     started = sorted(record.started_at[:16].replace("T", " ") for record in records)
     processors = distinct(
         f"{host.processor or '?'}, {host.cores or '?'} cores"
         + (f", a quota of {host.core_limit:g}" if host.core_limit else "")
-        for host in known
+        for host in hosts
     )
-    memory = distinct(f"{host.memory_bytes / 2**30:.1f} GiB" for host in known if host.memory_bytes)
-    gpus = distinct(", ".join(host.gpus) or "none" for host in known)
+    memory = distinct(f"{host.memory_bytes / 2**30:.1f} GiB" for host in hosts if host.memory_bytes)
+    gpus = distinct(", ".join(host.gpus) or "none" for host in hosts)
     devices = distinct("cpu" if "cpu" in record.device.lower() else record.device for record in records)
     threads = distinct(str(record.threads_per_worker) for record in records)
-    pinned = blocks.share_of_launches(bool(record.pinned_cores) for record in records)
-    private = blocks.share_of_launches(record.private_network for record in records)
+    pinned = sum(bool(record.pinned_cores) for record in records)
+    private = sum(record.private_network for record in records)
     times = " to ".join(dict.fromkeys([*started[:1], *started[-1:]])) + " UTC" if started else blocks.DASH
     return {
-        "hardware": f"{processors}; memory {memory}; GPUs {gpus}; {distinct(host.system or '?' for host in known)}",
-        "workers": f"on {devices}, {threads} threads each; on cores of their own in {pinned}, in a private network in "
-        + private,
+        "hardware": f"{processors}; memory {memory}; GPUs {gpus}; {distinct(host.system or '?' for host in hosts)}",
+        "workers": f"on {devices}, {threads} threads each; of {len(records)} launches {pinned} on cores of their own, "
+        f"{private} in a private network",
         "measured": f"{times}, commit {distinct(record.git_commit or 'unknown' for record in records)}",
     }
 
@@ -71,29 +62,32 @@ def of_comparison(material: Material) -> blocks.Block:
     results = material.results
     records = [*results.records.values()]
     ok = ended_ok(records)
-    named = ((f"{each.task.preset} ({each.data})" if each.data else each.task.preset, each.data_sha256) for each in ok)
+    data = (
+        f"{each.task.preset}{f' ({each.data})' if each.data else ''} {each.data_sha256[:_DIGITS]}"
+        for each in ok
+        if each.data_sha256
+    )
     backends: dict[str, set[str]] = {}
     for record in ok:
         backends.setdefault(record.backend or "none", set()).add(record.strategy)
     order = "launched one by one, without a plan"
     if results.plan is not None:
-        order = (
-            f"order of launches shuffled with seed {distinct(map(str, results.plan.get('order_seed', ['unknown'])))}"
-        )
-    carried = (f"{backend}: {blocks.some(sorted(own), _MOST_NAMED)}" for backend, own in sorted(backends.items()))
-    schemas, seeds = (
-        distinct(map(str, sorted(numbers)))
-        for numbers in ({each.schema_version for each in records}, {each.task.seed for each in ok})
+        shuffled = distinct(map(str, results.plan.get("order_seed", ["unknown"])))
+        order = f"order of launches shuffled with seed {shuffled}"
+    schemas = distinct(map(str, sorted({each.schema_version for each in records})))
+    seeds = distinct(map(str, sorted({each.task.seed for each in ok})))
+    return table(
+        facts(ok)
+        | {
+            "carried by": distinct(
+                f"{name}: {blocks.some([*map(blocks.shortened, sorted(own))], 8)}"
+                for name, own in sorted(backends.items())
+            ),
+            "seeds": f"of the task {seeds}; {order}; schema of the records {schemas}",
+            "rows of the datasets, SHA-256": distinct(sorted(data)),
+        }
+        | to_repeat(results.origin, records)
     )
-    told = facts(ok) | {
-        "carried by": distinct(carried),
-        "seeds": f"of the task {seeds}; {order}; schema of the records {schemas}",
-        "rows of the datasets, SHA-256": distinct(
-            sorted(f"{name} {digest[:_DIGITS]}" for name, digest in named if digest)
-        ),
-        **to_repeat(results.origin, records),
-    }
-    return table(told)
 
 
 def distinct(values: Iterable[str], between: str = "; ") -> str:

@@ -17,9 +17,8 @@ def section(material: Material) -> list[blocks.Block]:
     explanation = (
         f"Every launch of a round was made twice, one right after the other: here with {first.here_in_words()}, there "
         f"with {first.commit_in_words()}. The ratio is how many times as long a step takes here, the geometric mean "
-        "over pairs of launches, with the simultaneous 95 % interval of all rows with enough of them (Student's t on "
-        "the pairs' log ratios, Bonferroni). Slower and faster are said where the whole interval lies beyond the "
-        f"tolerance of {first.tolerance_in_words()}, within where none of it does."
+        "over pairs of launches, with the simultaneous 95 % interval of all rows (Bonferroni). Slower and faster are "
+        f"said where all of it lies beyond the tolerance of {first.tolerance_in_words()}, within where none of it does."
     )
     shut = change.failure(rows)
     summary = [change.summary(rows), *([f"The gate is shut: {shut}"] if shut else []), first.notes]

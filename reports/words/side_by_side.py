@@ -2,15 +2,15 @@
 
 import pandas as pd
 
-from common.observations import numbers
 from common.records.training import Record
 from reports import blocks
 from reports.tables import summaries
 from reports.tables.material import Material
-from reports.words import machine
+from reports.words import data, machine
 
+# What cells of both folders have in common: all of a regime but the machine, and whose cell it is.
 _SAME = ["preset", "scaling", "task", "virtual", "strategy", "workers", "global_batch"]
-"""What cells of both folders have in common: all of a regime but the machine, and whose cell it is."""
+_ORDER = ["bare_strategy", "options", "hosts", "bandwidth_bits_per_second", "workers"]
 
 
 def section(material: Material) -> list[blocks.Block]:
@@ -24,29 +24,25 @@ def section(material: Material) -> list[blocks.Block]:
     once = [cells.drop_duplicates(_SAME, keep=False) for cells in sides]
     rows = once[0].merge(once[1], on=_SAME, suffixes=("", "_there"))
     explanation = (
-        f"Here is {here.folder}, there is {there.folder}. These numbers are unpaired and only describe: nothing is "
-        "tested, and a difference may be the machine's, the day's, the versions' or the code's. Pairs of launches of "
-        "the same rounds tell what two versions of the code differ by: nox -s compare -- --against-commit REV."
+        f"Here is {here.folder}, there is {there.folder}. These numbers are unpaired and only describe: a "
+        "difference may be the machine's, the day's, the versions' or the code's."
     )
-    parts = [blocks.heading(f"Beside {there.folder}"), blocks.text(explanation)]
     facts = [_facts([*each.records.values()]) for each in (here, there)]
     both = {name: [side.get(name, blocks.DASH) for side in facts] for name in facts[0] | facts[1]}
     differences = [[name, *own] for name, own in both.items() if own[0] != own[1]]
-    if differences:
-        columns = ["what differs", "here", "there"]
-        parts.append(blocks.table(columns, differences, wide={1: 1, 2: 1}))
-    else:
-        parts.append(blocks.text("The records tell of nothing else that differs."))
-    for regime, name in material.shown.items():
-        own = rows[rows["regime"] == regime]
-        parts += [blocks.heading(name, level=2), _medians(own)] if len(own) else []
+    if not differences:
+        explanation += " The records tell of nothing else that differs."
     if rows.empty:
-        parts.append(blocks.text("No strategy was measured at the same task with as many workers in both."))
-    parts += [
-        blocks.text(f"Left out, {side}: what was measured on several machines.")
-        for side, cells in zip(("here", "there"), sides, strict=True)
-        if cells.duplicated(_SAME).any()
-    ]
+        explanation += " No strategy was measured at the same task with as many workers in both."
+    for side, cells in zip(("here", "there"), sides, strict=True):
+        if cells.duplicated(_SAME).any():
+            explanation += f" Left out, {side}: what was measured on several machines."
+    parts = [blocks.heading(f"Beside {there.folder}"), blocks.text(explanation)]
+    if differences:
+        parts.append(blocks.table(["what differs", "here", "there"], differences, wide={1: 1, 2: 1}))
+    for regime, name in material.shown.items():
+        own = rows[rows["regime"] == regime].sort_values(_ORDER)
+        parts += [blocks.heading(name, level=2), _medians(own)] if len(own) else []
     return parts
 
 
@@ -64,22 +60,19 @@ def _facts(records: list[Record]) -> dict[str, str]:
 
 
 def _medians(rows: pd.DataFrame) -> blocks.Block:
-    columns, cells = ["strategy", "workers"], []
-    for side in ("here", "there"):
-        columns += [f"n {side}", f"ms {side}", "interval", "samples/s"]
+    """The cells of one regime in both folders, and the ratio of their medians."""
     oversubscribed = rows["oversubscribed"] | rows["oversubscribed_there"]
-    told_rows = rows.assign(oversubscribed=oversubscribed).to_dict("records")
-    for row in sorted(told_rows, key=lambda row: (blocks.natural(row["strategy"]), row["workers"])):
-        told = [row["strategy"], blocks.world(row["workers"], row["oversubscribed"])]
-        for side in ("", "_there"):
-            ends = (row[f"low_seconds{side}"], row[f"high_seconds{side}"])
-            told += [str(row[f"n{side}"]), blocks.milliseconds(row[f"seconds{side}"])]
-            told += [numbers.interval(*ends, blocks.milliseconds), f"{row[f'samples_per_second{side}']:,.0f}"]
-        cells.append([*told, numbers.ratio(row["seconds"] / row["seconds_there"])])
+    workers = [blocks.world(*each) for each in zip(rows["workers"], oversubscribed, strict=True)]
+    shown = rows.assign(workers=workers, ratio=rows["seconds"] / rows["seconds_there"])
+    names = {"strategy": "strategy", "workers": "workers"}
+    for side, end in (("here", ""), ("there", "_there")):
+        times = [f"seconds{end}", f"low_seconds{end}", f"high_seconds{end}"]
+        shown[times] *= 1000
+        names |= {f"n{end}": f"n {side}", **dict(zip(times, (f"ms {side}", "from", "to"), strict=True))}
+        names |= {f"samples_per_second{end}": "samples/s"}
     notes = [
-        "Milliseconds per step are medians over n launches, with their 95 % order-statistic intervals; the ratio, here "
-        "over there, is that of the medians and has none.",
+        "Milliseconds per step are medians over n launches, with their 95 % order-statistic intervals, from six "
+        "launches on; the ratio, here over there, is that of the medians and has none.",
         *blocks.oversubscribed_note(oversubscribed),
-        *blocks.few_note([*rows["n"], *rows["n_there"]], "launches"),
     ]
-    return blocks.table([*columns, "ratio of ms"], cells, notes)
+    return blocks.table([*names.values(), "ratio of ms"], data.in_rows(shown[[*names, "ratio"]]), notes)

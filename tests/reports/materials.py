@@ -1,26 +1,68 @@
-"""The material of reports on made-up records, and on made-up tables."""
+"""The material of reports on made-up records, and made-up probes and replays beside these."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import pandas as pd
+from msgspec import structs
 
+from common.contract.task import PRESETS
+from common.declarations.sweep import Sweep
+from common.measurement import probing
+from common.records.ceiling import AS_TRAINED, Ceiling, ClockedProduct, Window
+from common.records.collective_times import Cell, CollectivesRecord, Replayed
+from common.records.files import from_json
+from common.records.trace import STEP, Message
 from common.records.training import Record
 from reports.tables.material import Material
-from reports.tables.ranking import Ranking
 from reports.tables.results import Results
 from tests.reports.records import named
 
-
-def material_of(*records: Record, plan: pd.DataFrame | None = None) -> Material:
-    """What the sections of a report on these records are made from."""
-    return Material(Results(Path(), named(*records), plan))
+STARTED_AT = "2026-01-02T03:04:05.678+00:00"
 
 
-def material_with(found: Ranking, left_out: Mapping[str, float] = MappingProxyType({})) -> Material:
-    """That of a report on nothing but this ranking of the regimes `weak` and `strong`, which are called w and s."""
-    material = Material(Results(Path(), {}, None, left_out))
-    # As if they had been asked for before.
-    vars(material).update(ranking=found, names={"weak": "w", "strong": "s"}, regimes=["weak", "strong"])
-    return material
+def material_of(*records: Record, plan: pd.DataFrame | None = None, folder: Path = Path(), **more: object) -> Material:
+    """What the sections of a report on these records, and on more of a folder's results, are made from."""
+    return Material(Results(folder, named(*records), plan, **more))
+
+
+def probe(framework: str = "amber", milliseconds: float = 1.0, **changes: object) -> Ceiling:
+    """A probe whose products take so long in all, each as long as the others."""
+    known_products = probing.products_of_step(PRESETS["digits"], 64)
+    products = [
+        ClockedProduct(
+            **structs.asdict(product),
+            way=AS_TRAINED,
+            windows=[Window(repetitions=2, seconds=2 * milliseconds / 1000 / len(known_products))],
+        )
+        for product in known_products
+    ]
+    known = {
+        **{"family": framework.title(), "framework": framework, "status": "ok", "preset": "digits", "rows": 64},
+        **{"dimensions": [64, 128, 64, 10], "world_size": 2, "threads_per_worker": 1, "products": products},
+        **{"exchange": [{"repetitions": 10, "seconds": 0.004}], "backend": "some backend", "operation": "a sum"},
+        "started_at": STARTED_AT,
+    }
+    return from_json(known | changes, Ceiling)
+
+
+def replay(milliseconds: float, repetition: int = 1, messages: int = 1, **changes: object) -> CollectivesRecord:
+    """A good replay whose two calls take so long from when the second rank begins, which it does 1 ms later."""
+    seconds = milliseconds / 1000
+    sent = [Message(collective="all_reduce", size_bytes=500_000)] * messages
+    cell = Cell(
+        **{"collective": STEP, "size_bytes": 500_000 * messages, "status": "ok", "messages": sent},
+        entered_seconds=[[0.0, 1.0], [0.001, 1.001]],
+        left_seconds=[[0.001 + seconds, 1.001 + seconds], [0.001 + seconds / 2, 1.001 + seconds / 2]],
+    )
+    values = {
+        **{"library": "amber", "title": "The library amber", "family": "Amber", "colors": ["#17457e", "#56b4e9"]},
+        **{"status": "ok", "repetition": repetition, "world_size": 2, "sweep": Sweep(), "cells": [cell]},
+        **{"replayed": replayed(f"amber_ring-2w-{repetition:02d}"), "started_at": STARTED_AT},
+        "threads_per_worker": 1,
+    }
+    return from_json(values | changes, CollectivesRecord)
+
+
+def replayed(launch: str, strategy: str = "amber_ring", under_way: tuple[float, ...] = ()) -> Replayed:
+    """Whose messages were replayed, and how long a tracer saw them under way."""
+    return Replayed(strategy=strategy, launch=launch, source="a tracer", under_way_seconds=[*under_way])

@@ -1,30 +1,54 @@
-"""What a composed document says, found by its pieces."""
+"""What a composed document says, found by its pieces, and what stands on its figures, read from their SVG."""
 
 import re
+from xml.etree import ElementTree
 
-from reports.blocks import Drawings
+import pandas as pd
+
+from reports.blocks import Block, Draw, Drawings
+from reports.charts import style
+from tests.reports.records import AMBER
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-def answers(blocks: list[dict]) -> dict[str, list[str]]:
+def answers(blocks: list[Block]) -> dict[str, list[str]]:
     """The sentences at the end of the first page, by the question that they answer."""
     [block] = [block for block in blocks if block["kind"] == "answers"]
     return {each["question"]: each["items"] for each in block["answers"]}
 
 
-def items(blocks: list[dict]) -> list[str]:
+def items(blocks: list[Block]) -> list[str]:
     """Every item of every list."""
     return [item for block in blocks if block["kind"] == "items" for item in block["items"]]
 
 
-def headings(blocks: list[dict], level: int | None = None) -> list[str]:
+def headings(blocks: list[Block], level: int | None = None) -> list[str]:
     """The headings, or those of one level alone."""
     return [block["text"] for block in blocks if block["kind"] == "heading" and level in (None, block["level"])]
 
 
-def table_under(blocks: list[dict], heading: str) -> dict:
+def table_under(blocks: list[Block], heading: str) -> Block:
     """The first table after a heading."""
     start = next(index for index, block in enumerate(blocks) if block.get("text") == heading)
     return next(block for block in blocks[start:] if block["kind"] == "table")
+
+
+def rows_of(blocks: list[Block], name: str) -> list[dict[str, str]]:
+    """The rows of the folded table of this name, by its columns."""
+    [table] = [block for block in blocks if block["kind"] == "data" and block["name"] == name]
+    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+
+
+def cell(table: pd.DataFrame, strategy: str, workers: int) -> dict[str, object]:
+    """The only row of a table on so many workers of a strategy."""
+    [row] = table[(table["strategy"] == strategy) & (table["workers"] == workers)].to_dict("records")
+    return row
+
+
+def drawings_of(blocks: list[Block]) -> dict[str, Draw]:
+    """By its name how each figure is drawn."""
+    return {block["name"]: block["draw"] for block in blocks if block["kind"] == "figure"}
 
 
 def blanks_for_all(drawings: Drawings) -> dict[str, bytes]:
@@ -36,3 +60,18 @@ def pages_of(document: bytes) -> int:
     """How many pages a PDF has."""
     found = re.findall(rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages", document, re.S)
     return max(int(number) for pair in found for number in pair if number)
+
+
+def looks_of(names: list[str]) -> dict[str, style.Style]:
+    """A look for each of these strategies, all of one family."""
+    return style.styles(dict.fromkeys(names, AMBER.colors))
+
+
+def words(svg: str | bytes) -> list[str]:
+    """The texts of a figure, line by line."""
+    return ["".join(element.itertext()) for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def height_of(svg: str | bytes) -> float:
+    """In points."""
+    return float(ElementTree.fromstring(svg).get("height").removesuffix("pt"))

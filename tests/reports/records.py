@@ -37,6 +37,9 @@ from common.records.site import Site
 from common.records.training import Record, Window
 from tests.changes import changed
 
+HEADER = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
+"""The first line of a plan."""
+
 HOST = {"name": "here", "processor": "Some CPU", "cores": 2, "memory_bytes": 2**33, "gpus": [], "system": "Linux 6"}
 
 
@@ -112,6 +115,12 @@ def trained(seed: int, batch: int, steps: int, preset: str = "digits") -> model.
         return model.train(task, ((part.features, part.labels) for part in batches), np.float32)
 
 
+def task_of(workers: int, preset: str = "digits", **changes: object) -> Task:
+    """A task of 60 steps in windows of ten after 20 steps to warm up, under weak scaling where nothing else is said."""
+    known = {"scaling": "weak", "seed": 3, "steps": 60, "warmup_steps": 20, "window_steps": 10}
+    return dataclasses.replace(PRESETS[preset], workers=workers, **known | changes)
+
+
 def make_record(
     name: str = "amber_ring",
     workers: int = 1,
@@ -128,8 +137,7 @@ def make_record(
     isn't made up above is `amber_ring`'s under another one.
     """
     each = STRATEGIES.get(name) or dataclasses.replace(STRATEGIES["amber_ring"], name=name)
-    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
-    task = task or dataclasses.replace(PRESETS["digits"], scaling="weak", seed=3, workers=workers, **lengths)
+    task = task or task_of(workers)
     windows = [
         Window(
             rank=rank,
@@ -182,7 +190,7 @@ def reading(task: Task, recipe: str, workers: int, losses: list[list[float]], *m
     return Reading(tuple(steps), mistakes=mistakes)
 
 
-SMOOTH = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=1, steps=60, warmup_steps=20, window_steps=10)
+SMOOTH = task_of(1, "pathway")
 """A task without ReLUs, whose losses are held to the oracle's trajectory."""
 
 
@@ -314,3 +322,9 @@ def write_weights(path: Path, seed: int, batch: int, steps: int, factor: float =
     """The final weights of a run without a mistake, times `factor`."""
     state = {name: np.float32(factor) * value for name, value in trained(seed, batch, steps, preset).state.items()}
     save_file(state, path)
+
+
+def process(parameters: int, state: int = 0, peak: int = 400, **more: int) -> dict[str, int]:
+    """What a process with so many megabytes of parameters tells of its memory; its gradients are as large."""
+    sizes = {"parameters": parameters, "gradients": parameters, "optimizer_state": state, "above_import": peak}
+    return {name: value * 1_000_000 for name, value in (sizes | more).items()}

@@ -2,55 +2,24 @@
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from common.errors import exit_with_one_line
 from common.records.training import Record
-from reports.__main__ import main
 from reports.tables.material import regime_names
 from reports.tables.summaries import cells, launches
 from tests.changes import changed
-from tests.reports.pieces import blanks_for_all
-from tests.reports.records import HOST, make_record, named, unfinished, write_all
+from tests.reports.records import HEADER, HOST, make_record, named, unfinished, write_all
 
 NAME = "amber_ring-2w-00"
-HEADER = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
 
 
 @pytest.fixture
-def report(monkeypatch, tmp_path, capsys):
-    """Calls the program, in this process, on the records in `tmp_path`; gives its exit status and what it printed."""
-
-    def call(*options: object) -> tuple[int, str]:
-        arguments = ["reports", "--results", tmp_path, "--out", tmp_path / "out" / "report.pdf", *options]
-        monkeypatch.setattr(sys, "argv", [*map(str, arguments)])
-        try:
-            exit_with_one_line(main)
-        except SystemExit as ending:
-            return ending.code, capsys.readouterr().err
-        return 0, capsys.readouterr().out
-
-    return call
-
-
-@pytest.fixture
-def refused(report, tmp_path):
-    """The same for input that has to be refused: gives the one line, and sees that no report was written."""
-
-    def call(*options: object) -> str:
-        status, text = report(*options)
-        [line] = text.splitlines()
-        assert status == 2
-        assert line.startswith("lockstep: ")
-        assert line.endswith(".")
-        assert not (tmp_path / "out").exists()
-        return line
-
-    return call
+def arguments(tmp_path) -> list[object]:
+    """What calls for a report on the records in `tmp_path`."""
+    return ["--results", tmp_path, "--out", tmp_path / "out" / "report.pdf"]
 
 
 def csv(folder: Path, name: str) -> pd.DataFrame:
@@ -66,18 +35,11 @@ def spoil(folder: Path, record: Record | None = None, **fields: object) -> Path:
     return path
 
 
-def window(**values: object) -> list[dict[str, object]]:
-    """A window with these values; `...` takes the key out."""
-    known = {"rank": 0, "step": 20, "steps": 10, "seconds": 0.02} | values
-    return [{name: value for name, value in known.items() if value is not ...}]
-
-
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
         ({"windows": None}, "windows"),
         ({"distributed_by": [{"line": 3}]}, "code` - at `$.distributed_by[0]"),
-        ({"startup_processor_seconds": {"imports": None}}, "startup_processor_seconds"),
         ({"world_size": 0}, "without workers, rows or shards"),
         ({"examples_per_step": 0}, "without workers, rows or shards"),
         ({"shards": 0}, "without workers, rows or shards"),
@@ -90,32 +52,26 @@ def window(**values: object) -> list[dict[str, object]]:
         ({"first_step": 9, "earlier_pieces": [{"steps": 9, "global_batch": 65}]}, "rows that no number of workers has"),
         ({"examples_by_rank": [-64, 60 * 128 + 64]}, "examples_by_rank"),
         ({"examples_by_rank": [60 * 64, 60 * 64, 0]}, "rows of more ranks than it has workers"),
-        ({"windows": window(step=-10)}, "windows"),
-        ({"windows": window(involuntary_switches=-1)}, "windows"),
-        ({"threads_per_worker": -1}, "threads_per_worker"),
-        ({"accuracies": [{"step": -1, "accuracy": 0.5, "training_seconds": 1.0}]}, "accuracies"),
-        ({"staleness": [0, -1]}, "staleness"),
-        ({"wire_bytes_per_step": -1.0}, "wire_bytes_per_step"),
-        ({"peak_memory_bytes": [-1]}, "peak_memory_bytes"),
+        ({"windows": [{"rank": 0, "step": -10, "steps": 10, "seconds": 0.02}]}, "windows"),
         ({"losses": [2.0] * 60}, "losses aren't the means of its shards' losses"),
         ({"final_accuracy": None}, "no final_accuracy"),
         ({"accuracies": [{"step": 60}]}, "accuracy` - at `$.accuracies[0]"),
-        ({"phases": [{"name": "talk"}]}, "seconds` - at `$.phases[0]"),
     ],
     ids=str,
 )
-def test_a_damaged_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, refused, fields, said):
+def test_a_damaged_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, arguments, refused, fields, said):
     path = spoil(tmp_path, **fields)
-    line = refused()
+    line = refused(*arguments)
     assert str(path) in line
     assert said in line
     assert "delete it and run its launch again" in line
+    assert not (tmp_path / "out").exists()
 
 
-def test_a_launch_under_two_names_is_refused_since_it_would_count_twice(tmp_path, refused):
+def test_a_launch_under_two_names_is_refused_since_it_would_count_twice(tmp_path, arguments, refused):
     write_all(tmp_path, named(make_record("amber_ring", 2), make_record("amber_ring", 2)))
     shutil.copy(tmp_path / f"{NAME}.json", tmp_path / "copy.json")
-    line = refused()
+    line = refused(*arguments)
     assert f"{tmp_path / f'{NAME}.json'} and {tmp_path / 'copy.json'} are records of the same launch" in line
 
 
@@ -129,29 +85,27 @@ def test_a_launch_under_two_names_is_refused_since_it_would_count_twice(tmp_path
     ],
     ids=["twice", "exchange", "workers", "repetition"],
 )
-def test_a_plan_that_contradicts_itself_or_has_wrong_values_is_refused(tmp_path, refused, rows, said):
+def test_a_plan_that_contradicts_itself_or_has_wrong_values_is_refused(tmp_path, arguments, refused, rows, said):
     write_all(tmp_path, {NAME: make_record("amber_ring", 2)})
     (tmp_path / "plan.csv").write_text("\n".join([HEADER, *rows]))
-    line = refused()
+    line = refused(*arguments)
     assert str(tmp_path / "plan.csv") in line
     assert said in line
 
 
-def test_one_record_alone_gives_a_report_and_a_launch_that_the_plan_names_twice_counts_once(
-    tmp_path, report, monkeypatch
-):
-    monkeypatch.setattr("reports.render.shell.draw_all", blanks_for_all)
+@pytest.mark.usefixtures("undrawn")
+def test_one_record_gives_a_report_and_a_launch_that_the_plan_names_twice_counts_once(tmp_path, arguments, called):
     write_all(tmp_path, {NAME: make_record("amber_ring", 2)})
     row = f"1,{NAME},amber_ring,,digits,weak,2,True,1,throughput,5"
     (tmp_path / "plan.csv").write_text("\n".join([HEADER, row, row]))
-    assert report()[0] == 0
+    assert called(*arguments)[0] == 0
     assert len(csv(tmp_path, "endings")) == 1
     assert csv(tmp_path, "cells")[["n", "seconds"]].to_numpy().tolist() == [[1, 0.002]]
 
 
 # Matplotlib leaves the file of a font to the garbage collector, of whichever test drew with it.
 @pytest.mark.filterwarnings("error", "ignore:unclosed file.*ttf:ResourceWarning")
-def test_whatever_is_odd_and_not_wrong_gives_a_report_with_the_numbers_of_each(tmp_path, report):
+def test_whatever_is_odd_and_not_wrong_gives_a_report_with_the_numbers_of_each(tmp_path, arguments, called):
     markup = r"#odd_$\nosuch$_*b*_<b>@x</b>"
     elsewhere = HOST | {"name": "#there", "processor": "Other *CPU*; $x", "cores": 4}
     unheard = {"family": "#Quartz", "framework": "", "colors": ["no color"], "base": "nowhere", "label": "a $, #b"}
@@ -165,7 +119,7 @@ def test_whatever_is_odd_and_not_wrong_gives_a_report_with_the_numbers_of_each(t
         unfinished("unsupported", "", "amber_threads"),
     ]
     write_all(tmp_path, {f"launch-{index}": record for index, record in enumerate(records)})
-    status, said = report("--headline", tmp_path / "out" / "headline.svg")
+    status, said = called(*arguments, "--headline", tmp_path / "out" / "headline.svg")
     assert (status, said.splitlines()[-1].split(": ")[1].split(",")[0]) == (0, "7 records")
     assert (tmp_path / "out" / "report.pdf").read_bytes().startswith(b"%PDF-")
     rows = csv(tmp_path, "cells")
@@ -179,23 +133,39 @@ def test_whatever_is_odd_and_not_wrong_gives_a_report_with_the_numbers_of_each(t
     assert csv(tmp_path, "endings")["ending"].value_counts().to_dict() == {"ok": 5, "failed": 1, "unsupported": 1}
 
 
-def test_a_plan_without_any_record_gives_a_report_of_launches_that_did_not_run(tmp_path, report):
+@pytest.mark.usefixtures("undrawn")
+def test_a_plan_without_any_record_gives_a_report_of_launches_that_did_not_run(tmp_path, arguments, called):
     (tmp_path / "plan.csv").write_text(f"{HEADER}\n1,{NAME},amber_ring,,digits,weak,2,True,1,throughput,5\n")
-    assert report()[0] == 0
+    assert called(*arguments)[0] == 0
     assert [*csv(tmp_path, "endings")["ending"]] == ["not run"]
     assert csv(tmp_path, "launches").empty
 
 
-def test_two_machines_are_told_apart_by_name_wherever_a_regime_is_named():
-    there = changed(make_record("amber_ring", 2), host=HOST | {"processor": "Other CPU"})
-    names = regime_names(cells(launches(named(make_record("amber_ring", 2), there))))
-    assert [name.rpartition(", ")[2] for name in sorted(names.values())] == [
-        "cpu on 2 cores of Other CPU",
-        "cpu on 2 cores of Some CPU",
+@pytest.mark.usefixtures("undrawn")
+def test_where_half_of_a_folder_is_missing_the_report_says_which_launches_did_not_run(tmp_path, arguments, called):
+    records = named(
+        *(make_record(name, 2, (2.0 + n,) * 3) for name in ("amber_ring", "amber_library") for n in range(6))
+    )
+    rows = [
+        f"{place},{name},{record.strategy},,digits,weak,2,True,{place % 6 + 1},throughput,5"
+        for place, (name, record) in enumerate(records.items())
     ]
+    (tmp_path / "plan.csv").write_text("\n".join([HEADER, *rows]))
+    write_all(tmp_path, {name: record for place, (name, record) in enumerate(records.items()) if place % 2})
+    assert called(*arguments)[0] == 0
+    assert csv(tmp_path, "endings")["ending"].value_counts().to_dict() == {"ok": 6, "not run": 6}
+    assert csv(tmp_path, "cells")["n"].tolist() == [3, 3]
+    assert csv(tmp_path, "comparisons")[["n", "verdict"]].to_numpy().tolist() == [[3, "too few rounds"]]
 
 
-def test_two_machines_of_one_kind_are_told_apart_by_their_own_names_wherever_a_regime_is_named():
-    there = changed(make_record("amber_ring", 2), host=HOST | {"name": "there"})
-    names = regime_names(cells(launches(named(make_record("amber_ring", 2), there))))
-    assert [name.rpartition(" of ")[2] for name in sorted(names.values())] == ["here", "there"]
+@pytest.mark.parametrize(
+    ("there", "ends"),
+    [
+        ({"processor": "Other CPU"}, ["cpu on 2 cores of Other CPU", "cpu on 2 cores of Some CPU"]),
+        ({"name": "there"}, ["cpu on 2 cores of Some CPU of here", "cpu on 2 cores of Some CPU of there"]),
+    ],
+)
+def test_two_machines_are_told_apart_wherever_a_regime_is_named(there, ends):
+    records = [make_record("amber_ring", 2), changed(make_record("amber_ring", 2), host=HOST | there)]
+    names = regime_names(cells(launches(named(*records))))
+    assert [name.rpartition(", ")[2] for name in sorted(names.values())] == ends

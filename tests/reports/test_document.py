@@ -1,4 +1,4 @@
-"""The document as a whole: what it says."""
+"""The document as a whole: what it says, on how many pages, and that its figures show what CSV files have."""
 
 import dataclasses
 import hashlib
@@ -12,122 +12,71 @@ from common.declarations.strategy import CONVENIENCE_OF
 from common.observations.numbers import MINUS
 from reports import blocks, document
 from reports.blocks import Block, Drawings
-from reports.document import Section
 from reports.render import pdf
 from reports.render.shell import draw_all
 from reports.tables.material import Material
 from reports.tables.results import Results, read_results
-from reports.words import certificate, machine, scaling
+from reports.words import machine, scaling
 from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
-from tests.reports.pieces import headings, pages_of
-from tests.reports.records import certified, make_record, mistaken, named, unfinished, write_all
-from tests.reports.whole_report import results_in
+from tests.reports.pieces import headings, pages_of, rows_of
+from tests.reports.records import certified, make_record, named, unfinished, write_all
 
 
-def said(content: dict | list[Block]) -> str:
-    """Everything that the document, or some of its sections, say, as the template reads it."""
+def said(content: list[Block]) -> str:
+    """Everything that these blocks say, as the template reads it."""
     return json.dumps(content, ensure_ascii=False, default=lambda _: "")
 
 
-def told(material: Material, *sections: Section) -> list[Block]:
-    """The blocks of these sections."""
-    return [block for section in sections for block in section(material)]
-
-
-def rows_of(blocks: list[Block], name: str) -> list[dict[str, str]]:
-    """The rows of a folded table by its columns."""
-    [table] = [block for block in blocks if block.get("name") == name]
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
-
-
 @pytest.fixture(scope="module")
-def results(tmp_path_factory) -> Results:
+def content(tmp_path_factory) -> dict:
+    """The document on a few launches of one machine."""
     records = [make_record(name) for name in ("amber_single", "cobalt_single")]
     records += [make_record("amber_ring", workers, (2.0, 2.2, 2.4)) for workers in (1, 2, 4)]
-    records += [
-        make_record("cobalt_replicas", 2, (3.0, 3.0)),
-        unfinished("unsupported", "It has *no* #GPU.", "cobalt_central"),
-    ]
+    records += [make_record("cobalt_replicas", 2, (3.0, 3.0))]
+    records += [unfinished("unsupported", "It has *no* #GPU.", "cobalt_central")]
     folder = tmp_path_factory.mktemp("results")
-    return Results(folder, named(*certified(folder, *records)), None)
-
-
-@pytest.fixture(scope="module")
-def composed(results) -> tuple[dict, Drawings]:
-    return document.compose(Material(results))
-
-
-@pytest.fixture(scope="module")
-def content(composed) -> dict:
-    return composed[0]
-
-
-def test_broken_maths_is_flagged_in_the_document():
-    broken = mistaken(make_record("amber_broken"))
-    text = said(certificate.section(material_of(make_record(), broken), 20))
-    assert "Not the same maths: amber_broken at 1 (digits)" in text
-    assert '"deviates (1)"' in text
-    assert "(1) Summed, not averaged. Divide." in text
-
-
-def chapters(content: dict) -> dict[str, list[Block]]:
-    """The blocks of the PDF that stand under each heading of the first level."""
-    found: dict[str, list[Block]] = {}
-    for block in content["blocks"]:
-        if block["kind"] == "heading" and block["level"] == 1:
-            found[block["text"]] = []
-        elif found:
-            found[[*found][-1]].append(block)
-    return found
+    return document.compose(material_of(*certified(folder, *records), folder=folder))[0]
 
 
 def test_a_comparison_on_one_machine_has_four_chapters_each_on_a_page_of_its_own_and_then_the_tables(content):
     names = ["Finding", "Scaling", "Why not N times", "How sure, and the same maths", "Every table"]
-    assert [*chapters(content)] == names
-    starts = [block["kind"] for block in content["blocks"]]
-    assert starts.count("new_page") == 4
-    shown = [block for block in content["blocks"] if not block.get("appendix") and block["kind"] != "data"]
-    assert [block["file"] for block in shown if block["kind"] == "figure"] == [
-        "headline.svg",
-        "scaling.svg",
-        "steps.svg",
-    ]
+    assert headings(content["blocks"], 1) == names
+    assert [block["kind"] for block in content["blocks"]].count("new_page") == 3
+    shown = [block for block in content["blocks"] if not block.get("page_only")]
+    files = [block["file"] for block in shown if block["kind"] == "figure"]
+    assert files == ["headline.svg", "scaling.svg", "steps.svg"]
 
 
-@pytest.mark.parametrize("many", [1, 2, 12])
-def test_with_few_and_with_many_strategies_the_pdf_has_four_pages(tmp_path, many):
+@pytest.mark.parametrize("many", [1, 12, 60])
+def test_with_few_and_with_many_strategies_and_long_names_the_pdf_has_four_pages(tmp_path, many):
     records = [make_record("amber_single")]
-    names = [f"amber_{index:02d}" for index in range(many)]
-    records += [make_record(name, workers, (2.0 + workers,) * 3) for name in names for workers in (1, 2, 4)]
-    results = Results(tmp_path, named(*certified(tmp_path, *records)), None)
-    content, drawings = document.compose(Material(results))
-    assert pages_of(pdf.typeset(results.started_at, content, draw_all(drawings))) == 4
+    names = [f"amber_{index:02d}" + "_and_so_on" * (8 if many > 1 else 0) for index in range(many)]
+    worlds = (1, 2, 4) if many < 60 else (1, 2)
+    records += [make_record(name, workers, (2.0 + workers,) * 3) for name in names for workers in worlds]
+    material = material_of(*certified(tmp_path, *records), folder=tmp_path)
+    content, drawings = document.compose(material)
+    shown = {name: draw for name, draw in drawings.items() if not name.startswith("narrow-")}
+    assert pages_of(pdf.typeset(material.results.started_at, content, draw_all(shown))) == 4
 
 
-def test_a_batch_that_was_tried_with_one_number_of_workers_makes_no_curve():
-    records = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2))]
-    task = dataclasses.replace(records[1].task, batch=128, steps=150)
-    blocks = scaling.section(material_of(*records, make_record("amber_ring", 2, task=task)))
-    assert [block["kind"] for block in blocks] == ["text", "figure"]
-
-
-def test_another_batch_with_several_numbers_of_workers_keeps_its_curve_for_the_appendix():
-    def launches(**more):
-        return [make_record("amber_single", **more), *(make_record("amber_ring", each, **more) for each in (1, 2))]
+def test_other_batches_make_a_curve_for_the_page_where_they_have_several_numbers_of_workers():
+    def launches(*workers, **more):
+        return [make_record("amber_single", **more), *(make_record("amber_ring", each, **more) for each in workers)]
 
     task = dataclasses.replace(make_record("amber_ring").task, batch=128, steps=150)
-    blocks = scaling.section(material_of(*launches(task=task), *launches()))
-    assert [(block["kind"], block["appendix"]) for block in blocks] == [
+    blocks = scaling.section(material_of(*launches(1, 2, task=task), *launches(1, 2)))
+    assert [(block["kind"], block["page_only"]) for block in blocks] == [
         *[("text", False), ("figure", False), ("text", True), ("figure", True)],
     ]
     assert blocks[0]["text"].startswith("Digits weak, 64 rows: 64 rows per step for each worker")
+    # A batch that was tried with one number of workers makes none.
+    assert len(scaling.section(material_of(*launches(1, 2), *launches(2, task=task)[1:]))) == 2
 
 
 def test_without_its_base_a_strategy_is_named_and_no_empty_axes_are_drawn():
-    blocks = scaling.section(material_of(make_record("amber_ring", 2)))
-    assert [block["kind"] for block in blocks] == ["text"]
-    assert "amber_single wasn't measured, so there is no speed-up of amber_ring." in blocks[0]["text"]
+    [block] = scaling.section(material_of(make_record("amber_ring", 2)))
+    assert "amber_single wasn't measured, so there is no speed-up of amber_ring." in block["text"]
 
 
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):
@@ -141,21 +90,15 @@ def test_without_an_ok_record_the_pdf_says_so(tmp_path):
     assert "0 ok, 0 unsupported, 1 failed, 0 not run" in text
 
 
-def test_every_figure_that_the_text_shows_exists(composed):
-    content, drawings = composed
-    figures = [block for block in content["blocks"] if block["kind"] == "figure"]
+def test_every_figure_that_the_text_shows_exists_and_what_was_not_measured_has_no_words(whole, content):
+    figures = [block for block in whole.content["blocks"] if block["kind"] == "figure"]
     files = {block["file"] for block in figures} | {block["narrow_file"] for block in figures}
-    assert files - {""} == set(drawings)
+    assert files - {""} == set(whole.drawings)
     assert len({block["file"] for block in figures}) == len(figures)
-
-
-def test_without_asynchronous_launches_nothing_is_said_of_them(content):
-    assert not {"asynchronous", "factors"} & {block.get("name") for block in content["blocks"]}
-
-
-def test_what_was_not_measured_has_no_words(content):
+    assert "Hosts" in headings(whole.content["blocks"])
     assert "Hosts" not in headings(content["blocks"])
-    assert not {"ceilings", "probes", "exchanges"} & {block.get("name") for block in content["blocks"]}
+    names = {block.get("name") for block in content["blocks"]}
+    assert not {"ceilings", "exchanges", "asynchronous", "factors"} & names
 
 
 @pytest.fixture(scope="module")
@@ -174,35 +117,24 @@ def unknown(tmp_path_factory) -> tuple[dict, Drawings]:
     return document.compose(Material(read_results(write_all(tmp_path_factory.mktemp("unknown"), records))))
 
 
-def test_a_strategy_that_nothing_declares_is_summed_up_over_the_base_of_its_record(unknown):
-    [row] = [
-        row
-        for row in rows_of(unknown[0]["blocks"], "cells")
-        if (row["strategy"], row["workers"]) == ("quartz_swarm", "2")
-    ]
+def test_what_the_record_of_a_strategy_that_nothing_declares_tells_is_in_the_document(unknown):
+    [row] = [row for row in rows_of(unknown[0]["blocks"], "cells") if row["strategy"] == "quartz_swarm"]
     assert [row[name] for name in ("seconds", "samples_per_second", "base", "base_samples_per_second", "speed_up")] == [
         *("0.00200", "64,000", "quartz_alone", "32,000", "2.00"),
     ]
-
-
-def test_what_the_record_of_an_unknown_strategy_tells_is_in_the_document(unknown):
-    [exposed] = rows_of(unknown[0]["blocks"], "exposed")
-    assert (exposed["wire_bytes"], exposed["formula_bytes"]) == ("4,000,000", "3,000,000")
+    [exposed] = [row for row in rows_of(unknown[0]["blocks"], "exposed") if row["wire_bytes"] == "4,000,000"]
+    assert exposed["formula_bytes"] == "3,000,000"
     assert (exposed["formula"], exposed["formula_source"]) == ("N times the model", "Nobody, 2031")
     [gossip] = rows_of(unknown[0]["blocks"], "phases")
-    assert [gossip[name] for name in ("regime", "phase", "meaning")] == [
-        "digits weak",
-        "gossip",
-        "until everybody knows",
-    ]
     # 0.12 s are of 60 steps.
-    assert gossip["seconds"] == "0.00200"
-    options, convenience = rows_of(unknown[0]["blocks"], "factors")
-    assert (options["first"], options["second"]) == ("quartz_swarm", "quartz_swarm, boosted")
-    assert (convenience["first"], convenience["second"]) == ("quartz_swarm", "quartz_easy")
-
-
-def test_an_unknown_family_is_drawn_in_the_colors_of_its_records(unknown):
+    assert [gossip[name] for name in ("regime", "phase", "meaning", "seconds")] == [
+        *("digits weak", "gossip", "until everybody knows", "0.00200"),
+    ]
+    factors = rows_of(unknown[0]["blocks"], "factors")
+    assert [(row["first"], row["second"]) for row in factors] == [
+        ("quartz_swarm", "quartz_swarm, boosted"),
+        ("quartz_swarm", "quartz_easy"),
+    ]
     assert b"#123456" in unknown[1]["headline.svg"]()
 
 
@@ -228,11 +160,23 @@ def rows_behind(tip: dict[str, str], tables: dict[str, pd.DataFrame]) -> pd.Data
 
     commas, milliseconds = "{:,.0f}".format, lambda seconds: f"{blocks.milliseconds(seconds)} ms"
     workers = int(tip.get("workers", "0").rstrip(blocks.DAGGER))
-    if "launch (n = 1)" in tip:
+    strategy = tip.get("strategy", "").rstrip(blocks.DAGGER)
+    if "launch (n = 1)" in tip and "samples/s" in tip:
         found = of("launches", "samples/s", "samples_per_second", commas)
         return found[found["launch"] == tip["launch (n = 1)"]]
+    if "launch (n = 1)" in tip:
+        # The speed-up of a launch is over the base of its cell.
+        launches, cells = tables["launches"].set_index("launch"), tables["cells"]
+        cell = cells[(cells["strategy"] == strategy) & cells["exchange"]]
+        rate = launches.loc[tip["launch (n = 1)"], "samples_per_second"]
+        share = workers if "efficiency" in tip else 1
+        said = tip.get("speed-up") or tip["efficiency"]
+        return cell[[blocks.number(rate / base / share) == said for base in cell["base_samples_per_second"]]]
     if "samples/s, median" in tip:
         found = of("cells", "samples/s, median", "samples_per_second", commas)
+    elif {"speed-up", "efficiency"} & {*tip}:
+        [name] = {"speed-up", "efficiency"} & {*tip}
+        found = of("cells", name, name.replace("-", "_"), blocks.number)
     elif "base" in tip:
         [(name, _)] = [each for each in tip.items() if "times its samples/s" in each[0]]
         found = of("cells", name, "base_samples_per_second", commas, float(name.split()[0]))
@@ -250,16 +194,15 @@ def rows_behind(tip: dict[str, str], tables: dict[str, pd.DataFrame]) -> pd.Data
         name = "the framework's own products and transport"
         own = sums["products_seconds"] + sums["exchange_seconds"]
         found = sums[[milliseconds(seconds) == tip[name] for seconds in own]]
-    return found[(found["strategy"] == tip["strategy"]) & (found["workers"] == workers)]
+    return found[(found["strategy"] == strategy) & (found["workers"] == workers)]
 
 
-def test_every_number_of_a_mark_is_that_of_a_row_of_a_csv_file(tmp_path):
-    material = Material(results_in(tmp_path))
-    material.write(tmp_path / "tables")
-    tables = {path.stem: pd.read_csv(path) for path in (tmp_path / "tables").glob("*.csv")}
-    content, drawings = document.compose(material)
-    files = [block["file"] for block in content["blocks"] if block["kind"] == "figure" and not block.get("appendix")]
+def test_every_number_of_a_mark_is_that_of_a_row_of_a_csv_file(whole, tmp_path):
+    whole.material.write(tmp_path)
+    tables = {path.stem: pd.read_csv(path) for path in tmp_path.glob("*.csv")}
+    shown = [block for block in whole.content["blocks"] if block["kind"] == "figure" and not block.get("page_only")]
+    files = [block["file"] for block in shown]
     assert files[:4] == ["headline.svg", "scaling.svg", "steps.svg", "losses.svg"]
-    marks = [mark for file in files[:4] for mark in read(drawings[file]()) if mark.tip]
+    marks = [mark for file in files[:4] for mark in read(whole.images[file]) if mark.tip]
     assert len(marks) > 100
     assert [mark.tip for mark in marks if rows_behind(mark.tip, tables).empty] == []

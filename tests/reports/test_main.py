@@ -10,29 +10,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from common.errors import UserError, exit_with_one_line
-from reports.__main__ import main, write_report
+from common.errors import UserError
+from reports.__main__ import write_report
 from reports.tables.results import newest_comparison
-from tests.reports.pieces import blanks_for_all, pages_of
+from tests.reports.pieces import pages_of
 from tests.reports.records import make_record, named, over_hosts, write_all
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def refused(monkeypatch, capsys):
-    """Calls the program, in this process, and gives the one line with which it exits with status 2."""
-
-    def call(*arguments: object) -> str:
-        monkeypatch.setattr(sys, "argv", ["reports", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ending:
-            exit_with_one_line(main)
-        assert ending.value.code == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert line.startswith("lockstep: ")
-        return line
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -59,36 +43,19 @@ def elsewhere(folder) -> tuple[Path, list[str]]:
 
 def test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy(folder, elsewhere):
     pdf, said = elsewhere
-    assert said[-1] == "[]"
-    assert pdf.read_bytes().startswith(b"%PDF-")
-    assert pdf.with_suffix(".html").read_bytes().startswith(b"<!doctype html>")
+    page, beside = pdf.with_name("report.html"), pdf.with_name("report-tables")
+    assert said[-2:] == [f"{pdf} and {page}: 2 records, their tables as CSV in {beside}", "[]"]
+    assert page.read_bytes().startswith(b"<!doctype html>")
     assert b"<svg" in (folder / "other" / "one.svg").read_bytes()
+    assert pd.read_csv(beside / "launches.csv")["seconds"].tolist() == [0.002, 0.002]
 
 
-def test_an_appendix_has_every_table_in_the_pdf(folder, tmp_path):
-    pages = []
-    for appendix in (False, True):
-        write_report(folder, tmp_path / "report.pdf", appendix=appendix)
-        pages.append(pages_of((tmp_path / "report.pdf").read_bytes()))
-    assert pages[0] == 4
-    assert pages[1] > 5
-
-
-def test_the_text_of_figures_is_text_in_the_pdf_in_the_font_that_they_were_laid_out_for(elsewhere):
-    assert re.search(rb"/BaseFont */[A-Z]{6}\+DejaVuSans\b", elsewhere[0].read_bytes())
-
-
-def test_the_pdf_is_tagged_to_the_standard_for_accessible_documents(elsewhere):
+def test_the_pdf_has_four_pages_the_font_of_its_figures_and_the_tags_of_accessible_documents(elsewhere):
     pdf = elsewhere[0].read_bytes()
+    assert pages_of(pdf) == 4
+    assert re.search(rb"/BaseFont */[A-Z]{6}\+DejaVuSans\b", pdf)
     assert b"/StructTreeRoot" in pdf
     assert b"pdfuaid" in pdf
-
-
-def test_the_last_line_names_the_page_and_the_tables_which_lie_beside_the_pdf(elsewhere):
-    pdf, said = elsewhere
-    page, beside = pdf.with_name("report.html"), pdf.with_name("report-tables")
-    assert said[-2] == f"{pdf} and {page}: 2 records, their tables as CSV in {beside}"
-    assert pd.read_csv(beside / "launches.csv")["seconds"].tolist() == [0.002, 0.002]
 
 
 def test_the_same_records_give_the_same_bytes_in_any_process(folder, elsewhere, tmp_path):
@@ -99,36 +66,21 @@ def test_the_same_records_give_the_same_bytes_in_any_process(folder, elsewhere, 
     assert str(folder).encode() not in page
 
 
-def test_without_a_measurement_there_is_no_figure_to_write(tmp_path, refused):
-    write_all(tmp_path, named(make_record("amber_single", status="failed", windows=[])))
-    line = refused("--results", tmp_path, "--out", tmp_path / "report.pdf", "--headline", tmp_path / "one.svg")
-    assert "no figure to draw: leave --headline out" in line
-
-
-def test_a_missing_and_an_empty_folder_are_refused(tmp_path, refused):
+def test_a_folder_that_is_missing_or_empty_and_a_damaged_plan_are_refused(tmp_path, refused):
     assert "none isn't a folder" in refused("--results", tmp_path / "none", "--out", tmp_path / "a.pdf")
     assert "holds no records" in refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
-
-
-def test_a_file_that_cannot_be_written_and_a_damaged_plan_are_refused(tmp_path, refused):
-    write_all(tmp_path, named(make_record()))
-    (tmp_path / "file").touch()
-    assert "a.pdf can't be written" in refused("--results", tmp_path, "--out", tmp_path / "file" / "a.pdf")
     (tmp_path / "plan.csv").write_text("cell,workers\nx,1\n")
     line = refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
     assert "plan.csv has no column position, launch, strategy, label, preset" in line
 
 
-def test_a_pdf_that_has_the_name_of_the_page_is_refused(tmp_path, refused):
-    write_all(tmp_path, named(make_record()))
-    assert "let --out end in .pdf" in refused("--results", tmp_path, "--out", tmp_path / "a.html")
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path, folder, refused):
+    (tmp_path / "file").touch()
+    assert "a.pdf can't be written" in refused("--results", folder, "--out", tmp_path / "file" / "a.pdf")
+    assert "let --out end in .pdf" in refused("--results", folder, "--out", tmp_path / "a.html")
     assert not (tmp_path / "a.html").exists()
-
-
-def test_a_page_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path, refused):
-    write_all(tmp_path, named(make_record()))
     (tmp_path / "a.html").mkdir()
-    assert "a.html can't be written" in refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
+    assert "a.html can't be written" in refused("--results", folder, "--out", tmp_path / "a.pdf")
     assert not (tmp_path / "a.pdf").exists()
 
 
@@ -142,34 +94,25 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
         newest_comparison(tmp_path / "20260101-full")
 
 
-@pytest.fixture
-def here(tmp_path):
-    (tmp_path / "here").mkdir()
-    return write_all(tmp_path / "here", named(make_record("amber_ring", 2)))
-
-
-def test_another_folder_stands_beside_the_first(tmp_path, here, monkeypatch):
-    (tmp_path / "there").mkdir()
-    there = write_all(tmp_path / "there", named(make_record("amber_ring", 2, (1.0,) * 4)))
+@pytest.mark.usefixtures("undrawn")
+def test_another_folder_stands_beside_the_first(tmp_path, folder, monkeypatch):
+    there = write_all(tmp_path, named(make_record("amber_ring", 2, (1.0,) * 4)))
     said = []
     monkeypatch.setattr("reports.render.pdf.typeset", lambda *told: said.append(json.dumps(told[1])) or b"%PDF-")
-    monkeypatch.setattr("reports.render.shell.draw_all", blanks_for_all)
-    options = ["--results", here, "--against", there, "--out", tmp_path / "report.pdf"]
-    monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
-    main()
+    write_report(folder, tmp_path / "report.pdf", against=there)
     assert f"Beside {there}" in said[0]
     assert (tmp_path / "report.pdf").read_bytes() == b"%PDF-"
 
 
-def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, here, refused):
+def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, folder, refused):
     other = tmp_path / "other"
-    options = ["--results", here, "--out", tmp_path / "report.pdf", "--against"]
+    options = ["--results", folder, "--out", tmp_path / "report.pdf", "--against"]
     assert f"{other} isn't a folder" in refused(*options, other)
     other.mkdir()
     assert f"{other} holds no records" in refused(*options, other)
     write_all(other, named(make_record(schema_version=5)))
     assert f"{other / 'amber_ring-1w-00.json'} is of schema version 5" in refused(*options, other)
-    assert f"{here} can't stand beside itself" in refused(*options, here)
+    assert f"{folder} can't stand beside itself" in refused(*options, folder)
     assert not (tmp_path / "report.pdf").exists()
 
 
@@ -180,15 +123,16 @@ def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkey
     monkeypatch.setattr("reports.render.web_page.build", lambda *_: b"")
     draw_it_for_all = lambda drawings: dict.fromkeys(drawings, drawings["sweep.svg"]())  # noqa: E731
     monkeypatch.setattr("reports.render.shell.draw_all", draw_it_for_all)
-    options = ["--results", tmp_path, "--out", tmp_path / "report.pdf", "--sweep", tmp_path / "new" / "sweep.svg"]
-    monkeypatch.setattr(sys, "argv", ["reports", *map(str, options)])
-    main()
+    write_report(tmp_path, tmp_path / "report.pdf", sweep=tmp_path / "new" / "sweep.svg")
     assert b"one host alone: amber_single" in (tmp_path / "new" / "sweep.svg").read_bytes()
 
 
-def test_without_a_sweep_there_is_no_figure_of_it(tmp_path, refused):
+def test_where_there_is_no_such_figure_it_is_refused_before_anything_is_made(tmp_path, refused):
+    options = ["--results", tmp_path, "--out", tmp_path / "report.pdf"]
+    write_all(tmp_path, named(make_record("amber_single", status="failed", windows=[])))
+    assert "no figure to draw: leave --headline out" in refused(*options, "--headline", tmp_path / "one.svg")
     write_all(tmp_path, named(over_hosts(), over_hosts(megabits=10.0)))
-    line = refused("--results", tmp_path, "--out", tmp_path / "report.pdf", "--sweep", tmp_path / "sweep.svg")
+    line = refused(*options, "--sweep", tmp_path / "sweep.svg")
     assert "No virtual hosts were measured with 3 bandwidths" in line
     assert "leave --sweep out" in line
     assert not (tmp_path / "report.pdf").exists()

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -11,16 +12,40 @@ from msgspec import structs
 from safetensors.numpy import save_file
 
 from common.contract import model, oracle
-from common.contract.task import PRESETS, Task
+from common.contract.task import Task
 from common.records.training import Record
+from reports import document
+from reports.blocks import Drawings
+from reports.render import web_page
+from reports.render.shell import draw_all
+from reports.tables.material import Material
 from reports.tables.results import Origin, Results
 from tests.changes import changed
-from tests.reports.memory_of_processes import process
-from tests.reports.probes import probe
-from tests.reports.records import make_record, named, over_hosts, unfinished, varied
-from tests.reports.replays import replay, replayed
+from tests.reports.materials import probe, replay, replayed
+from tests.reports.records import make_record, mistaken, named, over_hosts, process, task_of, unfinished, varied
 
 ROUNDS = 6
+NAME, REASON = '<img src=x onerror="&">', "It has <b>no</b> & <script>never</script>."
+"""The name of a strategy, and why a launch failed: markup, which no page may take for such."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The comparison, what its document says, its figures as SVG and its page."""
+
+    material: Material
+    content: dict[str, object]
+    drawings: Drawings
+    images: dict[str, bytes]
+    page: str
+
+
+def whole_in(folder: Path) -> Whole:
+    """All of the report, with weights in `folder`."""
+    material = Material(results_in(folder))
+    content, drawings = document.compose(material)
+    images = draw_all(drawings)
+    return Whole(material, content, drawings, images, web_page.build(content, images).decode())
 
 
 def launches_of_a_round(number: int) -> Iterator[Record]:
@@ -43,14 +68,12 @@ def launches_of_a_round(number: int) -> Iterator[Record]:
     yield make_record("amber_sharded", 2, windows(4.4), memory_bytes=[process(4, 8, peak=30)] * 2)
     yield varied("amber_ring", 2, windows(3.0), rounding="float16")
     yield make_record("cobalt_replicas", 2, windows(3.9))
+    yield make_record(NAME, 2, windows(3.6))
     yield varied("cobalt_replicas", 2, windows(3.1), exchange=False)
     yield make_record("cobalt_servers", 2, windows(5.0), synchronous=False)
-    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
-    smooth = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=2, **lengths)
-    yield make_record("amber_ring", 2, windows(6.0), task=smooth)
+    yield make_record("amber_ring", 2, windows(6.0), task=task_of(2, "pathway"))
     for workers in (1, 2):
-        strong = dataclasses.replace(PRESETS["digits"], scaling="strong", seed=3, workers=workers, **lengths)
-        yield make_record("amber_ring", workers, windows(2.4), task=strong)
+        yield make_record("amber_ring", workers, windows(2.4), task=task_of(workers, scaling="strong"))
     yield over_hosts("amber_single", 1, 1, windows(2.0))
     for hosts in (2, 4):
         for megabits in (10.0, 100.0, 1000.0):
@@ -84,13 +107,10 @@ def _exact(record: Record, folder: Path) -> Record:
     """The record with the oracle's own losses and, of an asynchronous launch, its final weights in `folder`."""
     if record.status != "ok":
         return record
-    computed, batch = (
-        _oracle(dataclasses.replace(record.task, workers=None), record.examples_per_step),
-        record.task.batch,
-    )
+    computed = _oracle(dataclasses.replace(record.task, workers=None), record.examples_per_step)
     facts = {"losses": computed.losses, "shard_losses": computed.shard_losses(record.shards).tolist()}
     if record.exchange and not record.synchronous:
-        name = f"{record.scaling}-{batch}-{record.examples_per_step}.safetensors"
+        name = f"{record.scaling}-{record.task.batch}-{record.examples_per_step}.safetensors"
         save_file({key: value.astype(np.float32) for key, value in computed.state.items()}, folder / name)
         facts["checkpoint"] = name
     return changed(record, **facts)
@@ -104,10 +124,11 @@ def results_in(folder: Path) -> Results:
         records += own
         rounds += [number] * len(own)
     records += [
-        unfinished("failed", "It ended with status 1."),
+        mistaken(make_record("amber_broken", 2)),
+        unfinished("failed", REASON),
         unfinished("unsupported", "It has no GPU.", "teal_amber"),
     ]
-    rounds += [1, 1]
+    rounds += [1, 1, 1]
     stems = named(*[_exact(record, folder) for record in records])
     plan = pd.DataFrame({"launch": [*stems], "stage": "round", "repetition": rounds, "order_seed": 7, "margin": 0.05})
     stem = next(name for name, record in stems.items() if record.name == "amber_ring" and record.world_size == 2)

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, fromstring
 
 import numpy as np
 
-from tests.reports.drawings import SVG
+from tests.reports.pieces import SVG
 
 _UNITS = {"k": 1e3, "M": 1e6, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "%": 0.01}
 

@@ -11,7 +11,7 @@ import pytest
 from reports.charts import style
 from reports.charts.curves import Line, Plot, curves
 from tests.reports.charts.read_marks import read
-from tests.reports.drawings import SVG, looks_of, words
+from tests.reports.pieces import SVG, looks_of, words
 
 PANELS, SERIES = ("2 hosts", "4 hosts"), ("amber_ring", "amber_single")
 TICKS = {10.0: "10", 100.0: "100"}
@@ -21,8 +21,7 @@ def plot(panels: Mapping[str, tuple[str, ...]], oversubscribed: bool = False) ->
     """A plot with these series in each panel: at each x a launch at the median."""
     places = [("time, ms", panel, name, x) for panel, own in panels.items() for name in own for x in TICKS]
     marks = pd.DataFrame(places, columns=["measure", "panel", "series", "x"])
-    tips = [{"mark": str(place)} for place in range(len(marks))]
-    marks = marks.assign(value=[3.0 + place for place in range(len(marks))], tip=tips, oversubscribed=oversubscribed)
+    marks = marks.assign(value=[3.0 + place for place in range(len(marks))], oversubscribed=oversubscribed)
     medians = marks.assign(n=1, low=math.nan, high=math.nan)
     return Plot(launches=marks.assign(launch="one"), medians=medians, x_label="hosts", ticks=TICKS)
 
@@ -89,28 +88,11 @@ def test_equal_reference_lines_stand_in_the_legend_once_and_in_ink_where_their_c
     assert [svg.count(f"stroke:{color}") for color in ("#009e73", "#0072b2", "#d55e00")] == [3, 1, 1]
 
 
-def test_of_very_many_launches_the_fastest_the_slowest_and_some_between_are_drawn(monkeypatch):
-    monkeypatch.setattr("reports.charts.layout.MOST_POINTS", 6)
-    values = [float(value) for value in range(1, 10)]
-    tips = [{"launch": f"{value:g}"} for value in values]
-    launches = pd.DataFrame({"value": values, "tip": tips, "launch": "one"}).assign(
-        measure="time, ms", panel="2 hosts", series="amber_ring", x=10.0
-    )
-    svg = drawn(replace(plot({"2 hosts": ("amber_ring",)}), launches=launches))
-    assert [mark.tip["launch"] for mark in read(svg.encode()) if "launch" in mark.tip] == ["1", "3", "4", "6", "7", "9"]
-    assert "Drawn are 6 launches of each series and place, from the slowest to the fastest." in words(svg)
-
-
 def test_without_ticks_both_axes_are_linear_and_a_course_is_a_line_with_its_tip():
     course = Line(measure="step", x=[0, 5, 10], values=[0, 500, 1000], key="amber_ring", tips=[{"launch": "one"}])
     [mark] = read(curves(Plot(lines=[course], x_label="s"), {}))
     assert (mark.panel, mark.tip) == ("step", {"launch": "one"})
     assert [pytest.approx(point, abs=2) for point in mark.points] == [(0, 0), (5, 500), (10, 1000)]
-
-
-def test_it_is_svg_without_pixels_and_the_same_for_the_same_rows():
-    assert "<image" not in drawn(TOGETHER)
-    assert drawn(TOGETHER) == drawn(plot(dict.fromkeys(PANELS, SERIES)))
 
 
 def test_panels_without_ticks_share_their_axes_since_the_first_of_a_row_alone_has_numbers():
@@ -119,11 +101,3 @@ def test_panels_without_ticks_share_their_axes_since_the_first_of_a_row_alone_ha
         for panel, most in zip(PANELS, (10, 900), strict=True)
     ]
     assert {"200", "800"} <= {*words(curves(Plot(lines=courses, x_label="s"), {}).decode())}
-
-
-@pytest.mark.parametrize(("most", "is_between"), [(50.0, True), (50_000.0, False)])
-def test_an_axis_over_many_powers_of_ten_names_these_alone(most, is_between):
-    bound = Line(measure="time, ms", panel=PANELS[0], x=[*TICKS], values=[1.0, most])
-    said = {*words(drawn(replace(TOGETHER, lines=[bound])))}
-    assert "100" in said
-    assert ("50" in said) == is_between

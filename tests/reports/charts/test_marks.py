@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -14,8 +14,8 @@ from reports.charts import speed, steps, style
 from reports.charts.curves import Line, Plot, curves
 from reports.tables import summaries
 from tests.reports.charts.read_marks import Expected, missing, read
-from tests.reports.drawings import looks_of
 from tests.reports.materials import material_of
+from tests.reports.pieces import looks_of
 from tests.reports.records import make_record, named, varied
 
 Rows = dict[str, pd.DataFrame]
@@ -35,7 +35,6 @@ class Figure:
     changes: list[tuple[str, str]]
 
 
-@cache
 def rows_of_speed() -> Rows:
     records = [make_record("amber_single", 1, (1.5 + place / 10,) * 3) for place in range(6)]
     for workers in (1, 4):
@@ -44,16 +43,13 @@ def rows_of_speed() -> Rows:
     return {"cells": summaries.cells(launches), "launches": launches}
 
 
-def of_speed(
-    draw: Callable[..., bytes], expected: Callable[[Rows], list[Expected]], columns: list[str], width: float
-) -> Figure:
+def of_headline(width: float) -> Figure:
+    """The rate of each strategy, of launches and of medians, and the ideal of each base."""
     looks = looks_of(["amber_single", "amber_ring"])
-    return Figure(
-        rows_of_speed(),
-        lambda rows: draw(rows["cells"], rows["launches"], looks, width),
-        expected,
-        [("cells", column) for column in columns] + [("launches", "samples_per_second"), ("launches", "seconds")],
-    )
+    columns = ["samples_per_second", "low_seconds", "high_seconds"]
+    changes = [*(("cells", column) for column in columns), ("launches", "samples_per_second")]
+    draw = lambda rows: speed.headline(rows["cells"], rows["launches"], looks, width)  # noqa: E731
+    return Figure(rows_of_speed(), draw, rates, changes)
 
 
 def tip_of_median(cell: Mapping[str, object]) -> dict[str, str]:
@@ -90,31 +86,6 @@ def rates(rows: Rows) -> list[Expected]:
     return marks
 
 
-def of_scaling(width: float) -> Figure:
-    """The speed-up and the efficiency of each strategy in its panel, of launches and of medians."""
-
-    def expected(rows: Rows) -> list[Expected]:
-        marks = []
-        for cell in rows["cells"].to_dict("records"):
-            x, name = float(cell["workers"]), cell["strategy"]
-            ends = [cell["seconds"] / cell[each] for each in ("high_seconds", "low_seconds")]
-            for measure, value in (("speed-up", cell["speed_up"]), ("efficiency", cell["speed_up"] / x)):
-                panel = f"{name}: {measure}"
-                marks.append(Expected(panel, name, tip_of_median(cell), [(x, value)]))
-                marks.append(Expected(panel, name, tip_of_median(cell), [(x, end * value) for end in ends]))
-        base = rows["cells"].set_index("strategy")["base_samples_per_second"].groupby(level=0).first()
-        for launch in rows["launches"].to_dict("records"):
-            x, name = float(launch["workers"]), launch["strategy"]
-            value = launch["samples_per_second"] / base[name]
-            marks.append(Expected(f"{name}: speed-up", name, tip_of_launch(launch), [(x, value)]))
-            marks.append(Expected(f"{name}: efficiency", name, tip_of_launch(launch), [(x, value / x)]))
-        return marks
-
-    columns = ["speed_up", "low_seconds", "high_seconds"]
-    draw = lambda cells, launches, looks, width: speed.scaling(cells, launches, looks, None, width)  # noqa: E731
-    return of_speed(draw, expected, columns, width)
-
-
 def of_parts() -> Figure:
     records = [make_record("amber_single", 1, (2.0 + place / 20,) * 3) for place in range(6)]
     for workers in (1, 2):
@@ -148,8 +119,8 @@ def parts_of(cell: pd.DataFrame, panel: str, key: str | None = None) -> list[Exp
         start, end = (right, right + length) if length > 0 else (left + length, left)
         left, right = min(left, start), max(right, end)
         low, high = intervals.get(part, (math.nan, math.nan))
-        interval = blocks.DASH if math.isnan(low) else f"{numbers.interval(low, high, blocks.milliseconds)} ms"
-        tip = {"per step": f"{blocks.milliseconds(seconds[part])} ms", "95 % interval": interval, "part": part}
+        interval = numbers.interval(low, high, blocks.milliseconds)
+        tip = {"per step": f"{blocks.milliseconds(seconds[part])} ms", "95 % interval, ms": interval, "part": part}
         tip = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in tip.items()}
         marks.append(Expected(panel, key or part, tip, [(start, None), (end, None)], near=(1e-3, 1e-3)))
     return marks
@@ -163,45 +134,38 @@ def of_curves(width: float) -> Figure:
     marks["value"] = [3.0 + 1.7 * place for place in range(len(marks))]
     medians = marks.assign(low=0.9 * marks["value"], high=1.2 * marks["value"], n=6, oversubscribed=marks["x"] > 10)
     levels = pd.DataFrame(panels, columns=["measure", "panel"]).assign(value=[7.0, 8.0, 9.0, 10.0])
-    rows = {"medians": medians, "launches": marks.assign(value=1.1 * marks["value"], launch="one"), "levels": levels}
-    rows = {kind: own.assign(tip=[{kind: str(place)} for place in own.index]) for kind, own in rows.items()}
+    launches = medians.assign(value=1.1 * medians["value"], launch="one")
+    rows = {"medians": medians, "launches": launches, "levels": levels}
     looks = looks_of(["amber_ring", "amber_single"])
 
     def draw(rows: Rows) -> bytes:
-        lines = [
-            Line(measure=row.measure, panel=row.panel, x=[10, 100], values=[row.value] * 2, key="base", tips=[row.tip])
-            for row in rows["levels"].itertuples()
-        ]
-        ticks = {10.0: "10", 100.0: "100"}
-        return curves(Plot(launches=rows["launches"], medians=rows["medians"], lines=lines, ticks=ticks), looks, width)
+        lines = []
+        for row in rows["levels"].itertuples():
+            about = {"measure": row.measure, "panel": row.panel, "key": "base", "tips": [{"level": row.value}]}
+            lines.append(Line(**about, x=[10, 100], values=[row.value] * 2))
+        ticks, marks = {10.0: "10", 100.0: "100"}, {kind: rows[kind] for kind in ("launches", "medians")}
+        return curves(Plot(**marks, lines=lines, x_label="Mbit/s", ticks=ticks), looks, width)
 
     def expected(rows: Rows) -> list[Expected]:
         drawn = []
-        for row in pd.concat([rows["medians"], rows["launches"]]).to_dict("records"):
+        for row in [*rows["medians"].to_dict("records"), *rows["launches"].to_dict("records")]:
             panel, x = f"{row['panel']}: {row['measure']}", row["x"] * 2 ** looks[row["series"]].shift
-            drawn.append(Expected(panel, row["series"], row["tip"], [(x, row["value"])]))
-            if "medians" in row["tip"]:
-                drawn.append(Expected(panel, row["series"], row["tip"], [(x, row["low"]), (x, row["high"])]))
+            tip = {"strategy": row["series"] + "†" * row["oversubscribed"], row["measure"]: blocks.number(row["value"])}
+            tip |= {"Mbit/s": f"{row['x']:.0f}"}
+            drawn.append(Expected(panel, row["series"], tip, [(x, row["value"])]))
+            if "launch" not in row:
+                tip |= {"95 % interval": numbers.interval(row["low"], row["high"], blocks.number), "launches (n)": "6"}
+                drawn.append(Expected(panel, row["series"], tip, [(x, row["low"]), (x, row["high"])]))
         for row in rows["levels"].itertuples():
             ends = [(x, row.value) for x in (10, 100)]
-            drawn.append(Expected(f"{row.panel}: {row.measure}", "base", row.tip, ends))
+            drawn.append(Expected(f"{row.panel}: {row.measure}", "base", {"level": str(row.value)}, ends))
         return drawn
 
-    changes = [
-        ("medians", "value"),
-        ("medians", "low"),
-        ("medians", "high"),
-        ("launches", "value"),
-        ("levels", "value"),
-    ]
-    return Figure(rows, draw, expected, changes)
+    medians_changes = [("medians", column) for column in ("value", "low", "high")]
+    return Figure(rows, draw, expected, [*medians_changes, ("launches", "value"), ("levels", "value")])
 
 
-FIGURES = {
-    "headline": partial(of_speed, speed.headline, rates, ["samples_per_second", "low_seconds", "high_seconds"]),
-    "curves": of_curves,
-    "scaling": of_scaling,
-}
+FIGURES = {"headline": of_headline, "curves": of_curves}
 """Those that stack, by their width."""
 
 CASES = {

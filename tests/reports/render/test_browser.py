@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from reports.blocks import DASH
 from reports.tables.columns import COLUMNS
-from tests.reports.render.made_up_page import page
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 LOOKS = [(390, "light"), (820, "dark"), (1440, "light")]
@@ -40,9 +39,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory) -> Path:
+def file(tmp_path_factory, whole) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_bytes(page())
+    path.write_text(whole.page, encoding="utf-8")
     return path
 
 
@@ -90,27 +89,6 @@ def test_the_text_of_figures_is_as_large_as_can_be_read_and_stays_within_them(lo
             assert box["x"] - 2 <= left <= right <= box["x"] + box["width"] + 2, text
 
 
-def test_a_strategy_has_a_bar_for_its_step_and_a_legend_for_its_parts(look):
-    figures = shown(look.page).filter(has=look.page.locator("[aria-label$=': milliseconds per step']"))
-    expect(figures.locator("[data-pick=ideal]").first).to_be_visible()
-    assert figures.locator("[data-key^=ideal]").count() > 0
-
-
-def contrast(element: Locator) -> float:
-    """Of an element's color to the ground of the page, as WCAG 2 has it."""
-    script = """element => [getComputedStyle(element).color, getComputedStyle(document.body).backgroundColor]
-        .map(color => color.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
-            .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4))
-        .map(([red, green, blue]) => 0.2126 * red + 0.7152 * green + 0.0722 * blue)"""
-    darker, lighter = sorted(element.evaluate(script))
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def test_text_stands_out_from_the_ground(look):
-    for selector in ("main p", "h2", "figcaption", "nav a", "tbody th", ".repeated th", ".warned"):
-        assert contrast(look.page.locator(selector).first) >= 4.5, selector
-
-
 def test_the_contents_are_open_beside_the_text_and_folded_where_there_is_no_room(look):
     is_open = look.page.locator("nav details").get_attribute("open") is not None
     assert is_open == (look.width == 1440)
@@ -127,12 +105,6 @@ def test_a_narrow_window_has_figures_of_their_own_that_are_higher_for_their_widt
     assert all(one > 1.3 * other for one, other in zip(slimness(), wide, strict=True))
     look.page.set_viewport_size({"width": 1440, "height": 900})
     assert look.complaints == []
-
-
-@on_a_phone
-def test_a_figure_that_does_not_stack_scrolls_in_its_own_box(look):
-    box = look.page.locator("figure.chart .scroll").first
-    assert box.evaluate("box => box.scrollWidth > box.clientWidth")
 
 
 def speeds(page: Page) -> Locator:
@@ -173,12 +145,9 @@ def test_a_click_on_a_header_sorts_and_a_third_one_restores_the_order(look):
         (["12†", "2", "1,000", DASH], ["2", "12†", "1,000", DASH]),
         (["1.0e-5", DASH, "2.2e-7", "not finite"], ["2.2e-7", "1.0e-5", "not finite", DASH]),
         (["10.3 to 11.6", "9.5 to 9.9", ""], ["9.5 to 9.9", "10.3 to 11.6", ""]),
-        (["10.1 (n = 2)", "7.23 (n = 7)"], ["7.23 (n = 7)", "10.1 (n = 2)"]),
         (["0.04", f"{MINUS}0.10", "< 0.001"], [f"{MINUS}0.10", "< 0.001", "0.04"]),
         (["16 %", "9 %"], ["9 %", "16 %"]),
-        (["19,200 / 19,200", "320 / 320"], ["320 / 320", "19,200 / 19,200"]),
         (["ring 10", "ring 9", "base"], ["base", "ring 9", "ring 10"]),
-        (["> faster", "= alike", DASH], ["= alike", "> faster", DASH]),
     ],
 )
 def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
@@ -210,19 +179,12 @@ def test_a_folded_table_is_opened_and_shows_the_rows_that_hold_what_is_sought(lo
     assert look.complaints == []
 
 
-@on_a_desk
-def test_a_part_of_a_step_tells_its_numbers_under_the_mouse(look):
-    panel = shown(look.page).locator("[aria-label$=': milliseconds per step']").first
-    panel.locator("[data-key^=ideal] path, path[data-key^=ideal]").first.hover()
-    tooltip = look.page.locator("#tooltip")
-    expect(tooltip).to_contain_text("ideal")
-    expect(tooltip).to_contain_text("per step")
-    look.page.locator("h1").hover()
-
-
 @on_a_phone
-def test_a_wide_table_scrolls_in_its_own_box(look):
-    assert speeds(look.page).evaluate("table => table.parentElement.scrollWidth > table.parentElement.clientWidth")
+def test_wide_figures_and_tables_scroll_in_their_own_boxes_and_the_first_key_leads_past_the_contents(look):
+    for box in (look.page.locator("figure.chart .scroll").first, speeds(look.page).locator("xpath=..")):
+        assert box.evaluate("box => box.scrollWidth > box.clientWidth")
+    look.page.keyboard.press("Tab")
+    assert look.page.evaluate("document.activeElement.className") == "skip"
 
 
 @on_a_desk
@@ -253,33 +215,3 @@ def test_a_strategy_that_is_chosen_by_a_key_or_a_click_is_picked_out_until_it_is
         expect(name).to_have_attribute("aria-pressed", "false")
     expect(faded).to_have_count(0)
     assert look.complaints == []
-
-
-@pytest.mark.parametrize("look", [(820, "dark"), (1440, "light")], indirect=True)
-def test_the_mark_of_the_measured_step_stands_out_from_every_part_of_it(look):
-    contrasts = (
-        shown(look.page)
-        .filter(has=look.page.locator("[data-tip*='measured step']"))
-        .first.evaluate(
-            """figure => {
-            const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d");
-            const light = (color) => {
-                canvas.fillStyle = color;
-                canvas.fillRect(0, 0, 1, 1);
-                const [red, green, blue] = [...canvas.getImageData(0, 0, 1, 1).data].map((value) => value / 255)
-                    .map((value) => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
-                return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
-            };
-            const [halo, line] = [...figure.querySelectorAll("[data-tip*='measured step'] path")]
-                .map((path) => light(getComputedStyle(path).stroke));
-            return Math.max(halo, line) / Math.min(halo, line);
-        }"""
-        )
-    )
-    assert contrasts >= 7
-
-
-@on_a_phone
-def test_the_first_key_of_the_keyboard_leads_past_the_contents(look):
-    look.page.keyboard.press("Tab")
-    assert look.page.evaluate("document.activeElement.className") == "skip"

@@ -8,12 +8,11 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations.strategy import ring_all_reduce
 from common.records.training import Record
-from reports.blocks import Block
 from reports.tables.bandwidths import ring_bound
 from reports.tables.bandwidths import table as bandwidths_table
 from reports.words import bandwidths
 from tests.reports.materials import material_of
-from tests.reports.pieces import table_under
+from tests.reports.pieces import items
 from tests.reports.records import MadeUpOptions, over_hosts
 
 MEGABITS = (10.0, 100.0, 1000.0)
@@ -37,14 +36,9 @@ def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
     return bandwidths_table(material.configurations, material.launches, material.results.records)
 
 
-def shown(*records: Record) -> list[dict[str, str]]:
-    """The rows of the table in the section."""
-    return rows_of(bandwidths.section(material_of(*records)))
-
-
-def rows_of(blocks: list[Block]) -> list[dict[str, str]]:
-    found = table_under(blocks, "From which bandwidth on it pays")
-    return [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+def said(*records: Record) -> list[str]:
+    """From which bandwidth on each strategy pays."""
+    return items(bandwidths.section(material_of(*records)))
 
 
 def test_the_rings_bound_at_100_megabits_is_that_of_the_gradients_of_pathway():
@@ -77,11 +71,6 @@ def test_a_step_of_asynchronous_workers_is_one_workers_beside_the_base():
     assert alone_each == pytest.approx([0.008] * 3)
 
 
-def test_real_hosts_make_no_sweep():
-    assert table(*rounds(dict.fromkeys(MEGABITS, 5.0), virtual=None), *alone()).empty
-    assert table().empty
-
-
 def test_each_number_of_hosts_needs_three_bandwidths_of_its_own():
     two, four = rounds(dict.fromkeys(MEGABITS, 5.0)), rounds(dict.fromkeys(MEGABITS[:2], 5.0), workers=4, hosts=4)
     assert set(table(*two, *four, *alone())["hosts"]) == {2}
@@ -112,48 +101,35 @@ def test_a_bandwidth_that_nobody_chose_is_what_calibration_found_on_the_wire():
 def test_it_pays_from_the_smallest_bandwidth_above_which_all_do():
     # One host alone has 64 rows in 4 ms, so two pay below 8.
     cases = {
-        "a": ((90.0, 7.0, 5.0), "100 Mbit/s"),
-        "b": ((7.0, 6.0, 5.0), "10 Mbit/s"),
-        "c": ((90.0, 20.0, 5.0), "1 Gbit/s"),
+        "a": ((90.0, 7.0, 5.0), "from 100 Mbit/s"),
+        "b": ((7.0, 6.0, 5.0), "from 10 Mbit/s"),
+        "c": ((90.0, 20.0, 5.0), "from 1 Gbit/s"),
         "d": ((90.0, 20.0, 9.0), "not up to 1 Gbit/s"),
         # What pays only over a slower link than one at which it doesn't, doesn't pay from there on.
-        "e": ((7.0, 20.0, 5.0), "1 Gbit/s"),
+        "e": ((7.0, 20.0, 5.0), "from 1 Gbit/s"),
     }
     swept = [rounds(dict(zip(MEGABITS, times, strict=True)), name=name) for name, (times, _) in cases.items()]
-    found = shown(*(record for own in swept for record in own), *alone())
-    assert [(row["strategy"], row["hosts"], row["workers"], row["pays from"]) for row in found] == [
-        (name, "2", "2", said) for name, (_, said) in cases.items()
+    found = said(*(record for own in swept for record in own), *alone())
+    assert [sentence.partition(";")[0] for sentence in found] == [
+        f"{name}, 2 hosts, 2 workers: pays {where}" for name, (_, where) in cases.items()
     ]
 
 
-def test_few_rounds_tell_nothing_and_say_so():
-    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0), n=5), *alone(n=5))
-    assert (row["pays from"], row["rounds\n(n)"]) == ("too few rounds", "5")
+def test_a_sentence_has_the_ratio_over_the_fastest_link_or_says_why_nothing_tells():
+    sweep = rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}, oversubscribed=True)
+    begins = "amber_ring, 2 hosts, 2† workers: "
+    assert said(*sweep, *alone()) == [
+        f"{begins}pays from 1 Gbit/s; at 1 Gbit/s 2.00 times one host's rate (2.00 to 2.00)."
+    ]
+    assert said(*sweep) == [f"{begins}its base wasn't measured."]
+    few = rounds(dict.fromkeys(MEGABITS, 5.0), n=5)
+    assert said(*few, *alone(n=5)) == ["amber_ring, 2 hosts, 2 workers: too few rounds (n = 5)."]
 
 
-def test_without_its_base_nothing_is_said_to_pay():
-    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0)))
-    assert row["pays from"] == "its base wasn't measured"
-
-
-def test_the_slowest_and_the_fastest_link_stand_with_their_ratios():
-    others = rounds({10.0: 80.0, 100.0: 8.0, 500.0: 4.0}, name="amber_library")
-    for row in shown(*rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}), *others, *alone()):
-        fastest = "500 Mbit/s" if row["strategy"] == "amber_library" else "1 Gbit/s"
-        assert (row["ratio over the\nslowest link"], row["ratio over the\nfastest link"], row["95 %\ninterval"]) == (
-            *("10 Mbit/s: 0.100", f"{fastest}: 2.00", "2.00 to 2.00"),
-        )
-
-
-def test_oversubscribed_hosts_are_marked_and_explained():
-    [row] = shown(*rounds(dict.fromkeys(MEGABITS, 5.0), oversubscribed=True), *alone())
-    assert row["workers"] == "2†"
-
-
-def test_a_sweep_with_more_workers_on_each_host_is_in_the_table_alone():
+def test_a_sweep_with_more_workers_on_each_host_is_in_the_sentences_alone():
     records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *rounds(dict.fromkeys(MEGABITS, 5.0), workers=4), *alone()]
     blocks = bandwidths.section(material_of(*records))
-    assert [(row["hosts"], row["workers"]) for row in rows_of(blocks)] == [("2", "2"), ("2", "4")]
+    assert len(items(blocks)) == 2
     [figure] = [block for block in blocks if block["kind"] == "figure"]
-    assert figure["caption"].endswith("With more workers on each host: in the table.")
+    assert figure["caption"].endswith("With more workers on each host: in the sentences.")
     assert set(figure["draw"].args[0].medians["workers"]) == {2}

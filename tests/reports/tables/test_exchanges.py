@@ -12,8 +12,8 @@ from common.records.training import Record
 from reports.tables.material import Material
 from reports.tables.results import Results
 from tests.changes import changed
+from tests.reports.materials import replay, replayed
 from tests.reports.records import make_record, over_hosts, varied
-from tests.reports.replays import replay, replayed
 
 ROUNDS = 6
 SHIFTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
@@ -37,19 +37,15 @@ def steps(
     return found
 
 
-def replays(milliseconds: float, rounds: int = ROUNDS, **changes: object) -> dict[str, CollectivesRecord]:
-    return {f"replay-{number}": replay(milliseconds, number, **changes) for number in range(1, rounds + 1)}
-
-
-def traced(milliseconds: float, under_way: tuple[float, ...], rounds: int = ROUNDS) -> dict[str, CollectivesRecord]:
-    """Replays of one trace, which told these milliseconds."""
-    about = tuple(each / 1000 for each in under_way)
-    return {
-        f"replay-{number}": replay(
-            milliseconds, number, replayed=replayed(f"amber_ring-2w-{number:02d}", under_way=about)
-        )
-        for number in range(1, rounds + 1)
-    }
+def replays(
+    milliseconds: float, rounds: int = ROUNDS, under_way: tuple[float, ...] = (), **changes: object
+) -> dict[str, CollectivesRecord]:
+    """A replay of the trace of each round, which told that its messages were so many milliseconds under way."""
+    found = {}
+    for number in range(1, rounds + 1):
+        about = replayed(f"amber_ring-2w-{number:02d}", under_way=tuple(each / 1000 for each in under_way))
+        found[f"replay-{number}"] = replay(milliseconds, number, replayed=about, **changes)
+    return found
 
 
 def table(
@@ -87,16 +83,9 @@ def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
 
 
 def test_below_six_rounds_nothing_is_sure_however_large_it_is():
-    [row] = table(steps(9.0, 5), traced(1.1, (9.9,), 5))
+    [row] = table(steps(9.0, 5), replays(1.1, 5, under_way=(9.9,)))
     assert times(row, "leftover") == pytest.approx((7.92, math.nan, math.nan), nan_ok=True)
     assert (row["leftover_seconds_n"], row["under_way_steps"], row["verdict"]) == (5, 1, "too few rounds")
-
-
-def test_a_step_that_was_not_measured_without_exchange_leaves_nothing_to_tell():
-    [row] = table(steps(1.9, alone=False), replays(1.2))
-    assert (row["verdict"], row["exposed_seconds_n"], row["leftover_seconds_n"]) == ("no shared round", 0, 0)
-    assert times(row, "replay") == pytest.approx((1.2, 1.2, 1.2))
-    assert math.isnan(row["exposed_seconds"])
 
 
 def test_a_replay_is_set_against_the_step_of_its_own_round():
@@ -115,7 +104,7 @@ def test_a_replay_is_set_against_the_step_of_its_own_round():
 
 
 def test_all_replays_of_one_trace_count_its_steps_once():
-    [row] = table(steps(1.9), traced(1.2, (0.5, 2.6, 2.7)))
+    [row] = table(steps(1.9), replays(1.2, under_way=(0.5, 2.6, 2.7)))
     assert (row["under_way_seconds"], row["under_way_steps"]) == (pytest.approx(0.0026), 3)
     [row] = table(steps(1.9), replays(1.2))
     assert math.isnan(row["under_way_seconds"])
@@ -143,10 +132,6 @@ def test_times_of_ranks_on_several_hosts_are_not_taken_in_one_clock():
     assert "several hosts" in reason
 
 
-def test_without_replays_there_is_no_row():
-    assert table(steps(1.9), {}) == []
-
-
 def test_what_the_replay_sent_stands_beside_what_the_step_sent():
     sent = replays(1.2)
     cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
@@ -154,17 +139,3 @@ def test_what_the_replay_sent_stands_beside_what_the_step_sent():
     whole = {stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
     [row] = table(whole, sent)
     assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
-
-
-def test_more_threads_than_cores_are_told():
-    sent = {f"{n}": replay(1.2, n, replayed=replayed(f"amber_ring-4w-{n:02d}"), world_size=4) for n in range(1, 7)}
-    [row] = table(steps(1.9, workers=4), sent)
-    assert (row["workers"], row["oversubscribed"]) == (4, True)
-    [row] = table(steps(1.9), replays(1.2))
-    assert not row["oversubscribed"]
-
-
-def test_messages_that_differ_between_launches_are_all_told():
-    sent = replays(1.2, 5) | {"last": replay(1.2, 6, messages=2)}
-    [row] = table(steps(1.9), sent)
-    assert (row["messages"], len(row["replays"])) == ([1, 2], 6)

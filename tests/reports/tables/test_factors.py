@@ -43,13 +43,6 @@ def test_a_library_that_sets_other_options_is_compared_with_the_same_ones():
     assert (library["first"], library["factor"]) == ("cobalt_replicas, compiled", pytest.approx(3.0))
 
 
-def test_a_strategy_nobody_knows_is_paired_with_the_one_that_its_record_names():
-    mine = changed(make_record("mine", 2, (6.0,) * 3), compared_with={CONVENIENCE_OF: "yours"})
-    yours = make_record("yours", 2, (2.0,) * 3)
-    [row] = rows(mine, yours)
-    assert (row["first"], row["second"], row["factor"]) == ("yours", "mine", pytest.approx(3.0))
-
-
 def test_with_a_plan_launches_that_it_does_not_name_make_no_pair():
     records = [make_record("cobalt_replicas", 2, (1.0,) * 3), make_record("cobalt_library", 2, (3.0,) * 3)]
     records += [varied("cobalt_replicas", 2, compiled=True), varied("cobalt_library", 2, compiled=True)]
@@ -87,13 +80,6 @@ def test_options_are_compared_with_none_on_the_same_hosts_over_the_same_link():
         "amber_ring, compiled, 2 hosts, 10 Mbit/s",
     )
     assert row["factor"] == pytest.approx(0.75)
-
-
-def test_a_library_is_compared_on_the_same_hosts_over_the_same_link():
-    own = [over_hosts(milliseconds=(2.0,) * 3, megabits=megabits) for megabits in (10.0, 100.0)]
-    library = over_hosts("amber_library", milliseconds=(3.0,) * 3, megabits=10.0)
-    [row] = rows(*own, library)
-    assert (row["first"], row["second"]) == ("amber_ring, 2 hosts, 10 Mbit/s", "amber_library, 2 hosts, 10 Mbit/s")
 
 
 def test_the_table_has_every_change_of_one_thing():

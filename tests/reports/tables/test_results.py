@@ -11,11 +11,10 @@ from common.statistics.paired import MARGIN
 from reports.tables.material import Material
 from reports.tables.results import read_results
 from reports.words import first_page
+from tests.reports.materials import replay
 from tests.reports.pieces import answers
-from tests.reports.records import make_record, named, write_all
-from tests.reports.replays import replay
+from tests.reports.records import HEADER, make_record, named, write_all
 
-HEADER = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
 ROW = "1,some-launch,amber_ring,,digits,weak,2,True,1,throughput,5"
 
 
@@ -75,12 +74,6 @@ def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder
     assert found.origin.digest != before.origin.digest
 
 
-def test_a_damaged_replay_is_left_out(folder):
-    (folder / "replays").mkdir()
-    (folder / "replays" / "damaged.json").write_text("{")
-    assert read_results(folder).replays == {}
-
-
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -116,10 +109,3 @@ def test_what_another_system_leaves_beside_records_is_passed_over(folder, name):
     before = read_results(folder)
     (folder / name.format(next(iter(before.records)))).write_bytes(b"\x00\x05\x16\x07")
     assert read_results(folder) == before
-
-
-def test_where_nothing_can_be_read_the_first_damaged_record_is_named(folder):
-    for path in folder.glob("*.json"):
-        path.write_bytes(b"")
-    with pytest.raises(UserError, match=r"json isn't a record that can be read"):
-        read_results(folder)

@@ -5,9 +5,9 @@ import pandas as pd
 from common.records import calibration
 from common.records.calibration import Calibration
 from reports.tables.material import Material
-from reports.tables.results import Results, read_results
+from reports.tables.results import read_results
 from reports.words import certainty
-from tests.reports.materials import material_of
+from tests.reports.materials import material_of, probe
 from tests.reports.pieces import items
 from tests.reports.records import make_record, named, unfinished, write_all
 
@@ -31,12 +31,6 @@ def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
     assert not any("Not calibrated here" in item for item in after)
 
 
-def test_who_is_not_ranked_is_named_with_the_reason_in_each_regime():
-    assert "Not ranked, digits weak: amber_ring at 4, for more threads than cores." in said(
-        make_record("amber_ring", 4)
-    )
-
-
 def test_why_launches_failed_is_said_once_with_some_of_them_and_their_logs():
     failed = [unfinished("failed", "It ended with status 1.", "amber_ring") for _ in range(6)]
     told = said(make_record("amber_single"), *failed, unfinished("unsupported", "It has no GPU.", "teal_amber"))
@@ -45,17 +39,23 @@ def test_why_launches_failed_is_said_once_with_some_of_them_and_their_logs():
     assert "Unsupported: teal_amber-2w-07. It has no GPU. (log: some.log)" in told
 
 
+def test_a_probe_that_measured_nothing_is_named_with_its_reason():
+    ceilings = [probe(status="failed", reason="It was ended.", products=[], exchange=[])]
+    told = items(certainty.section(material_of(make_record(), ceilings=ceilings)))
+    assert "Not probed: amber (Amber), digits. It was ended." in told
+
+
 def test_a_caution_says_where_it_was_seen_its_likely_cause_and_the_remedy():
     spread = [make_record("amber_ring", 2, (milliseconds,) * 3) for milliseconds in (2.0, 2.6)]
     assert (
-        "Launches spread by more than 10 %: digits weak: amber_ring at 2 (26 %, n = 2). Likely cause: the machine's "
-        "speed changes between launches: other load, shared cores, heat. Remedy: more repetitions on a quiet machine."
+        "Launches spread by more than 10 %: digits weak: amber_ring at 2 (26 %, n = 2). Likely cause: other load, "
+        "shared cores or heat. Remedy: more rounds on a quiet machine."
     ) in said(*spread)
 
 
-def test_the_command_that_repeats_it_ends_the_chapter(tmp_path):
+def test_the_command_that_repeats_it_ends_the_chapter():
     plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711]})
-    blocks = certainty.section(Material(Results(tmp_path, named(make_record()), plan)))
+    blocks = certainty.section(material_of(make_record(), plan=plan))
     rows = dict(blocks[-1]["rows"])
     assert "shuffled with seed 4711" in rows["seeds"]
     assert "to repeat it" in rows

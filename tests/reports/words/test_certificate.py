@@ -1,16 +1,12 @@
 """The table of recipes and the figure of the losses beside the oracle's."""
 
-import math
-
 import pytest
 
-from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.words import certificate
 from tests.reports.charts.read_marks import read
-from tests.reports.drawings import drawings_of
 from tests.reports.materials import material_of
-from tests.reports.records import SMOOTH, certified, make_record, mistaken, named
+from tests.reports.pieces import drawings_of
+from tests.reports.records import SMOOTH, certified, make_record, mistaken
 
 LAST = len(make_record(task=SMOOTH).losses)
 
@@ -58,12 +54,9 @@ def test_each_task_has_a_panel_with_what_is_tolerated():
 def test_what_deviates_stands_first_and_of_many_rows_the_rest_is_in_the_table_of_all(tmp_path):
     good = certified(tmp_path, *(make_record(name) for name in ("amber_single", "amber_ring", "amber_library")))
     records = [*good, mistaken(make_record("teal_amber", 2))]
-    blocks = certificate.section(Material(Results(tmp_path, named(*records), None)), 2)
+    blocks = certificate.section(material_of(*records, folder=tmp_path), 2)
     [table] = [block for block in blocks if block["kind"] == "table"]
     assert table["rows"][0][0] == "teal_amber"
-    assert table["rows"][0][-1] == "deviates (1)"
+    assert table["rows"][0][-1] == "deviates"
+    assert table["notes"][0] == "teal_amber at 2: Summed, not averaged. Divide."
     assert table["notes"][-1] == "2 of 4 configurations; the table \u201ccertificates\u201d has all."
-
-
-def test_a_coefficient_that_cannot_be_told_is_a_dash():
-    assert [certificate._count(each) for each in (math.nan, -0.00001, 0.5)] == ["\u2013", "0.0000", "0.5000"]

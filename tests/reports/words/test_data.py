@@ -6,15 +6,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from common.contract.task import PRESETS
 from reports.blocks import DASH, Block
-from reports.render import pdf, shell
 from reports.tables.columns import COLUMNS, ROWS, table
-from reports.tables.material import Material
 from reports.words import data
 from tests.reports.materials import material_of
 from tests.reports.records import make_record, unfinished
-from tests.reports.whole_report import results_in
 
 
 def column_of(blocks: list[Block], name: str, column: str) -> list[str]:
@@ -29,18 +25,10 @@ def with_tables(**tables: pd.DataFrame) -> list[Block]:
     return data.section(SimpleNamespace(**nothing | tables, names={}))
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> list[Block]:
-    return data.section(Material(results_in(tmp_path_factory.mktemp("whole"))))
-
-
-def test_every_table_is_there_but_the_one_with_too_many_rows(whole):
-    assert [block["name"] for block in whole[2:]] == [name for name in COLUMNS if name != "windows"]
-    assert [*ROWS] == [*COLUMNS]
-
-
-def test_each_table_says_what_its_rows_and_its_columns_are(whole):
-    for block in whole[2:]:
+def test_every_table_is_there_with_what_its_rows_and_its_columns_are(whole):
+    tables = [block for block in whole.content["blocks"] if block["kind"] == "data"]
+    assert [block["name"] for block in tables] == [*COLUMNS] == [*ROWS]
+    for block in tables:
         assert block["about"] == ROWS[block["name"]]
         known = COLUMNS[block["name"]]
         assert block["meanings"] == [known[column] for column in block["columns"]]
@@ -74,10 +62,10 @@ def test_a_number_has_three_or_four_digits_and_what_does_not_exist_a_dash(value,
 
 
 def test_whole_numbers_have_commas_even_where_some_rows_have_none():
-    memory = table("memory", [{"regime": "", "n": 1234, "reference_n": 5.0}, {"regime": "", "n": 5}])
+    memory = table("memory", [{"regime": "", "n": 1234, "device_peak": 5.0}, {"regime": "", "n": 5}])
     blocks = with_tables(memory=memory)
     assert column_of(blocks, "memory", "n") == ["1,234", "5"]
-    assert column_of(blocks, "memory", "reference_n") == ["5", DASH]
+    assert column_of(blocks, "memory", "device_peak") == ["5", DASH]
 
 
 def test_flags_lists_and_names_are_words():
@@ -87,19 +75,3 @@ def test_flags_lists_and_names_are_words():
     blocks = with_tables(comparisons=comparisons)
     assert column_of(blocks, "comparisons", "rounds") == ["1, 2"]
     assert column_of(blocks, "comparisons", "logs") == ["0.250, 0.333"]
-
-
-def test_the_pdf_has_the_tables_in_parts_as_wide_as_a_page_only_where_an_appendix_is_asked_for():
-    task, record = PRESETS["digits"], make_record()
-    parts = [block | {"appendix": True} for block in data.section(material_of(record))]
-    content, _ = shell.compose(task.preset, [record.started_at], parts)
-    plain, whole = (
-        pdf.typeset([record.started_at], content | {"appendix": appendix}, {}) for appendix in (False, True)
-    )
-    assert len(whole) > 2 * len(plain)
-    [table] = [block for block in parts if block.get("name") == "launches"]
-    heading, about, *opened = pdf.opened(table)
-    assert (heading["text"], about["text"]) == ("launches", ROWS["launches"])
-    assert [each["columns"][0] for each in opened] == ["launch"] * len(opened)
-    assert [name for each in opened for name in each["columns"][1:]] == table["columns"][1:]
-    assert all(sum(map(len, each["columns"])) < 130 for each in opened)

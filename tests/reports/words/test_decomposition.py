@@ -2,17 +2,11 @@
 
 import pytest
 
-from common.records.ceiling import Ceiling
 from common.records.training import Record
-from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.words import decomposition
-from tests.reports.drawings import drawings_of
-from tests.reports.materials import material_of
-from tests.reports.pieces import items
-from tests.reports.probes import probe
-from tests.reports.records import make_record, named, over_hosts, unfinished
-from tests.reports.replays import replay, replayed
+from tests.reports.materials import material_of, replay, replayed
+from tests.reports.pieces import drawings_of, items
+from tests.reports.records import named, over_hosts, unfinished
 from tests.reports.steps import base, launch, rounds
 
 
@@ -43,7 +37,7 @@ def test_a_part_that_is_longer_than_the_median_step_is_over_a_hundred_per_cent()
 
 def test_a_strategy_without_a_part_that_counts_has_no_sentence_of_its_own():
     assert items(section(*rounds(2.0, 2.0, 2.0))[0]) == [
-        "No part beyond the ideal counts in the steps of amber_ring with 2 workers."
+        "No part beyond the ideal counts in the steps of amber_ring at 2."
     ]
 
 
@@ -61,48 +55,15 @@ def test_whether_it_pays_is_told_with_the_batch_from_which_on_it_would(step, com
     assert sentence in items(section(*records)[0])[0]
 
 
-def test_what_a_replay_of_the_messages_tells_stands_beside_the_exchange(tmp_path):
-    records = named(*rounds(2.0, 4.0, 2.2))
-    stems = [name for name, record in records.items() if record.strategy == "amber_ring" and record.exchange]
+def test_what_a_replay_of_the_messages_tells_stands_beside_the_exchange():
+    records = rounds(2.0, 4.0, 2.2)
+    stems = [name for name, record in named(*records).items() if record.strategy == "amber_ring" and record.exchange]
     for milliseconds, word in ((0.5, "take longer beside computing"), (9.0, "a part of them is hidden")):
         replays = {
             f"replay-{place}": replay(milliseconds + place / 100, place, replayed=replayed(stem))
             for place, stem in enumerate(stems, 1)
         }
-        material = Material(Results(tmp_path, records, None, replays=replays))
-        assert word in items(decomposition.section(material))[0]
-
-
-def explained(tmp_path, milliseconds, of_products) -> list[str]:
-    """What is said of amber's and cobalt's bases with these steps and products, both in milliseconds."""
-    bases = [
-        make_record(name, milliseconds=(each,) * 3)
-        for name, each in zip(("amber_single", "cobalt_single"), milliseconds, strict=True)
-    ]
-    probes: list[Ceiling] = [probe(name, each) for name, each in zip(("amber", "cobalt"), of_products, strict=True)]
-    records = named(*bases, launch(9.0))
-    blocks = decomposition.section(Material(Results(tmp_path, records, None, ceilings=tuple(probes))))
-    return [item for item in items(blocks) if "the frameworks differ" in item]
-
-
-def test_a_difference_that_the_products_explain_is_said_to_be_theirs(tmp_path):
-    assert explained(tmp_path, milliseconds=(4.0, 3.0), of_products=(2.0, 1.2)) == [
-        "amber_single's step is 1.00 ms longer than cobalt_single's, and amber's own matrix products take 0.800 ms "
-        "longer: the frameworks differ, whoever distributes them."
-    ]
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "of_products"),
-    [
-        pytest.param((4.0, 3.0), (2.0, 1.6), id="they explain less than half of it"),
-        pytest.param((4.0, 3.0), (4.0, 1.9), id="they explain more than twice as much"),
-        pytest.param((4.0, 3.0), (1.0, 2.0), id="they are faster where the step is slower"),
-        pytest.param((4.0, 3.9), (2.0, 1.9), id="the steps hardly differ"),
-    ],
-)
-def test_what_the_products_do_not_explain_is_not_said_to_be_theirs(tmp_path, milliseconds, of_products):
-    assert explained(tmp_path, milliseconds, of_products) == []
+        assert word in items(decomposition.section(material_of(*records, replays=replays)))[0]
 
 
 def test_who_has_no_bar_is_named_with_the_reason():

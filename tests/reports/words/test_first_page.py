@@ -3,13 +3,12 @@
 from common.records import calibration
 from common.records.manifest import Differences
 from common.records.training import Record
-from reports.tables.material import Material
-from reports.tables.results import Origin, Results
+from reports.tables.results import Origin
 from reports.words import first_page
 from reports.words.cautions import cautions
 from tests.reports.materials import material_of
 from tests.reports.pieces import answers
-from tests.reports.records import certified, make_record, named, unfinished
+from tests.reports.records import HOST, certified, make_record, named, unfinished
 
 
 def figure(*records: Record) -> dict:
@@ -19,8 +18,11 @@ def figure(*records: Record) -> dict:
 
 def ending(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
     """The sentences at the end of the page, by the question that they answer."""
-    results = Results(tmp_path, named(*certified(tmp_path, *records)), None, **facts)
-    return answers(first_page.section(Material(results)))
+    return answers(first_page.section(material_of(*certified(tmp_path, *records), folder=tmp_path, **facts)))
+
+
+def cautions_of(*records: Record) -> list[str]:
+    return cautions(material_of(*records).launches, named(*records))
 
 
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
@@ -37,13 +39,6 @@ def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
     shares = {"alarms_bound": 0.2, "spread": 0.01, "busy_share": 0.05, "smallest_difference": 0.01}
     calibration.write(tmp_path / calibration.FILE, calibration.Calibration(**made, **counts, **shares))
     assert asked not in ending(tmp_path, *records)["What next"]
-
-
-def test_of_very_many_strategies_the_fastest_are_drawn_and_the_caption_says_so(monkeypatch):
-    monkeypatch.setattr(first_page, "MOST_ROWS", 3)
-    records = [make_record(f"amber_{index:02d}", 2, (2.0 + index,) * 3) for index in range(5)]
-    shown = figure(*records)
-    assert shown["caption"].endswith(" The fastest 3 of 5.")
 
 
 def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed():
@@ -65,19 +60,35 @@ def test_the_figure_has_the_strategies_of_the_table_and_their_bases_with_one_wor
 
 def test_how_many_cautions_there_are_is_said(tmp_path):
     short = ending(tmp_path, make_record("amber_ring", 2))["How sure"]
-    assert short[2].endswith("1 more thing makes some numbers less certain: see \u201cHow sure\u201d.")
+    assert short[2].endswith("Cautions, in \u201cHow sure\u201d: 1.")
     both = ending(tmp_path, make_record("amber_ring", 2, git_commit="0123+changes"))["How sure"]
-    assert "2 more things make some numbers" in both[2]
+    assert both[2].endswith(": 2.")
 
 
 def test_variables_that_python_obeys_are_a_caution_where_they_may_change_figures():
     harmless = make_record("amber_ring", 2, python_variables={"PYTHONPATH": "/opt/tools", "PYTHONHASHSEED": "0"})
     slow = make_record("amber_ring", 4, python_variables={"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"})
-    texts = [
-        str(cautions(material_of(*records).launches, named(*records))) for records in ([harmless], [harmless, slow])
-    ]
+    texts = [str(cautions_of(*records)) for records in ([harmless], [harmless, slow])]
     assert ["PYTHONDEVMODE=1" in text for text in texts] == [False, True]
     assert not any("PYTHONPATH" in text for text in texts)
+
+
+def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
+    steady = [make_record("amber_ring", 1, (2.0 + index / 1000,) * 4) for index in range(6)]
+    outlying = make_record("amber_ring", 1, (4.0,) * 4)
+    slow_start = make_record("amber_single", 1, (3.0, 2.0, 2.0, 2.0))
+    found = dict(each.split(": ", 1) for each in cautions_of(*steady, outlying, slow_start))
+    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"]
+    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"]
+    assert "amber_single at 1" in found["First windows slower than later ones"]
+    assert all(" Likely cause: " in each and " Remedy: " in each for each in found.values())
+
+
+def test_several_machines_of_one_kind_are_a_caution_that_names_them():
+    here, there = make_record(), make_record(host=HOST | {"name": "there"})
+    assert "Several machines" not in str(cautions_of(here, here))
+    machines = "here (2 cores of Some CPU); there (2 cores of Some CPU)"
+    assert f"Several machines: {machines}. Likely cause: " in str(cautions_of(here, there))
 
 
 def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):

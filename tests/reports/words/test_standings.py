@@ -14,12 +14,11 @@ from common.records.certificate import DEVIATES, FOLLOWS
 from common.records.training import Record
 from reports.render import pdf, shell
 from reports.tables import certificate
-from reports.tables.material import Material
-from reports.tables.results import Results
 from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import first_page, standings
+from tests.reports.materials import material_of
 from tests.reports.pieces import blanks_for_all
-from tests.reports.records import certified, make_record, named, over_hosts
+from tests.reports.records import certified, make_record
 
 
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, spread: float = 0.01, **more) -> list[Record]:
@@ -29,7 +28,7 @@ def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, spread:
 
 
 def rows_of(tmp_path, *records: Record) -> pd.DataFrame:
-    material = Material(Results(tmp_path, named(*certified(tmp_path, *records)), None))
+    material = material_of(*certified(tmp_path, *records), folder=tmp_path)
     return of_regime(material, material.regimes[0])
 
 
@@ -71,19 +70,6 @@ def test_the_largest_tested_number_of_workers_is_ranked(tmp_path):
     few = [make_record("amber_ring", 2), make_record("amber_library", 2)]
     assert {*rows_of(tmp_path, *records, *few)["workers"]} == {1}
     assert {*rows_of(tmp_path, *few)["workers"]} == {2}
-
-
-def test_the_largest_tested_world_is_ranked_over_whichever_link_it_was_tested(tmp_path):
-    tested = [
-        over_hosts(name, milliseconds=(time + number / 100,) * 3, megabits=100.0)
-        for name, time in (("amber_ring", 2.0), ("amber_library", 4.0))
-        for number in range(6)
-    ]
-    rows = rows_of(
-        tmp_path, *tested, over_hosts("amber_ring", megabits=None), over_hosts("amber_library", megabits=None)
-    )
-    assert [*rows["strategy"]] == ["amber_ring, 2 hosts, 100 Mbit/s", "amber_library, 2 hosts, 100 Mbit/s"]
-    assert [*rows["verdict"]] == ["fastest", "slower"]
 
 
 @pytest.mark.parametrize(
@@ -151,9 +137,10 @@ def test_the_terminal_shows_each_row_and_no_letters_that_it_cannot(encoding):
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="The text of a PDF is read by pdftotext, of poppler-utils.")
 def test_the_pdf_has_every_cell_of_the_table_whatever_a_name_looks_like(tmp_path):
     single, strange = [make_record("amber_single", 1, (2.0,) * 3)], rounds("<b>$x$", 5.0)
-    results = Results(tmp_path, named(*certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)), None)
-    content, drawings = shell.compose("", results.started_at, first_page.section(Material(results)))
-    (tmp_path / "a.pdf").write_bytes(pdf.typeset(results.started_at, content, blanks_for_all(drawings)))
+    records = certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)
+    parts = first_page.section(material_of(*records, folder=tmp_path))
+    content, drawings = shell.compose("", [], parts)
+    (tmp_path / "a.pdf").write_bytes(pdf.typeset([], content, blanks_for_all(drawings)))
     read = ["pdftotext", "-layout", "-l", "1", str(tmp_path / "a.pdf"), "-"]
     page = " ".join(subprocess.run(read, capture_output=True, text=True, check=True, timeout=30).stdout.split())
     [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
