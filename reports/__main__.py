@@ -23,6 +23,7 @@ def write_report(
     headline: Path | None = None,
     sweep: Path | None = None,
     against: Path | None = None,
+    appendix: bool = False,
 ) -> None:
     """Make a typeset PDF from the run records in a folder, and beside it an HTML page and CSV files of its tables.
 
@@ -32,6 +33,7 @@ def write_report(
         out: The PDF to write.
         headline: Also write the figure of the first page, as SVG, to this file.
         sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
+        appendix: Have every table and figure of the HTML page in the PDF as well, after its last page.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
     beside = out.with_name(f"{out.stem}-tables")
@@ -46,7 +48,7 @@ def write_report(
     gc.freeze()
     gc.enable()
     material = Material(here, there)
-    content, drawings = compose(material)
+    content, drawings = compose(material, appendix)
     lacking = {"headline": "No launch ended ok with a measurement"}
     lacking[bandwidths.FIGURE] = f"No virtual hosts were measured with {FEWEST} bandwidths"
     for name in figures:

@@ -13,6 +13,7 @@ from reports.words import (
     decomposition,
     first_page,
     hosts,
+    networks,
     regression,
     scaling,
     side_by_side,
@@ -25,20 +26,24 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Scaling", (scaling.section,)),
     ("Why not N times", (decomposition.section,)),
     ("How sure, and the same maths", (certainty.section,)),
-    # These aren't in every comparison: several hosts, another folder, and another commit, with headings of their own.
+    # These aren't in every comparison: several networks or hosts, another folder, another commit, with own headings.
+    ("", (networks.section,)),
     ("Hosts", (hosts.section, bandwidths.section)),
     ("", (side_by_side.section, regression.section)),
 )
 """The chapters after the first page, each on a page of its own; one whose sections have nothing to say is left out."""
 
 
-def compose(material: Material) -> tuple[dict[str, object], Drawings]:
-    """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task."""
+def compose(material: Material, appendix: bool = False) -> tuple[dict[str, object], Drawings]:
+    """What the document says, in blocks, and how its figures are drawn. Raises UserError for a damaged task.
+
+    With `appendix` the PDF has every table and figure of the page as well.
+    """
     parts = first_page.section(material)
     for title, sections in CHAPTERS:
         if chapter := [block for section in sections for block in section(material)]:
             parts += [blocks.new_page(), *([blocks.heading(title)] if title else []), *chapter]
-    parts += [block | {"page_only": True} for block in data.section(material)]
+    parts += [block | {"page_only": True} for block in (blocks.new_page(), *data.section(material))]
     title = "Distributed training systems compared on exactly the same maths"
     content, drawings = shell.compose(title, material.results.started_at, parts)
-    return content | {"terms": TERMS}, drawings
+    return content | {"appendix": appendix, "terms": TERMS}, drawings

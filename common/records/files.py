@@ -20,11 +20,11 @@ Kind = TypeVar("Kind", bound=Versioned)
 _REMEDY = "delete it and run its launch again"
 _MOST_LETTERS = 300
 
-EARLIER_VERSION = 3
-"""The schema version before, which is read as well."""
+EARLIER_VERSIONS = (3, 4)
+"""Schema versions before, which are read as well."""
 
 GONE = {"alone", "replica_checkpoints"}
-"""Fields of records of that version: they told what launches without exchange computed, which now the evidence does."""
+"""Fields of records of version 3: they told what launches without exchange computed, which now the evidence does."""
 
 
 def write_record(path: Path, record: Versioned) -> None:
@@ -54,7 +54,7 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
     if "schema_version" not in values:
         raise UserError(f"{path} never was a record of this program: move it out of the folder.")
     version = values["schema_version"]
-    if type(version) is not int or version not in (SCHEMA_VERSION, EARLIER_VERSION):
+    if type(version) is not int or version not in (SCHEMA_VERSION, *EARLIER_VERSIONS):
         which = _one_line(str(version)) if type(version) is int else "that isn't a number"
         raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
@@ -142,7 +142,7 @@ def _path(shape: type, value: object) -> object:
 
 
 def _lifted(values: Mapping[str, object]) -> dict[str, object]:
-    """The values of a record of the schema version before, as now. Options that a task lacked are at their defaults."""
+    """The values of a record of an earlier schema version, as now. Options that a task lacked are at their defaults."""
     fields = {name: value for name, value in values.items() if name not in GONE}
     if isinstance(task := fields.get("task"), dict):
         fields["task"] = {**msgspec.to_builtins(Task(), enc_hook=str), **task}

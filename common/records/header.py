@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 PRESENTATION = ("colors", "title", "distributed_by", "formula", "formula_source")
 """Fields for reports alone, which older records hold; a session keeps them once (`common.records.presentation`)."""

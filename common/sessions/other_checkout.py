@@ -16,7 +16,7 @@ from common.declarations.catalogue import families
 from common.errors import UserError
 from common.files import write_atomically
 from common.paths import ROOT
-from common.records.files import EARLIER_VERSION, GONE
+from common.records.files import EARLIER_VERSIONS, GONE
 from common.records.header import SCHEMA_VERSION
 from common.records.training import Record
 
@@ -141,7 +141,7 @@ def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
             fields |= {ast.unparse(each.target) for each in annotated if "ClassVar" not in ast.unparse(each.annotation)}
     if version is None:
         raise UserError(f"{rev} has no records that could be compared: {later}.")
-    if version not in (EARLIER_VERSION, SCHEMA_VERSION):
+    if version not in (*EARLIER_VERSIONS, SCHEMA_VERSION):
         remedy = other_way if version > SCHEMA_VERSION else later
         raise UserError(
             f"{rev} writes records of schema version {version}, this checkout of {SCHEMA_VERSION}, which can't be "

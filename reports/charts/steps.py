@@ -3,6 +3,7 @@
 import math
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
@@ -15,7 +16,7 @@ from reports.charts import layout, style, svg
 
 _LONGEST_BAR = 2.5  # Times the median bar.
 _BAR_PITCH = 9.0  # Millimetres.
-_LETTER = 1.25  # Millimetres.
+_LETTER, _LETTER_IN_A_BAR = 1.25, 1.35  # Millimetres.
 _CEILING = "the framework's own products and transport"
 _LEAST_WIDTH = 1e-9  # Milliseconds of a part: a rest of rounding alone would be drawn as a line.
 
@@ -24,9 +25,9 @@ def scaling(table: pd.DataFrame, most_height: float = 130.0) -> bytes:
     """A bar for each strategy, a panel for each number of workers: the ideal step, then what it takes beyond it.
 
     `table` are the rows of `decomposition.parts` of one regime, with `ceiling_seconds`, what the framework's own
-    products and transport take, NaN where no probe tells; a triangle marks it. Parts below zero stand left of zero; a
-    line marks the measured step, which is the sum of all. The bar of a strategy with more threads than cores is pale.
-    All bars are at most `most_height` millimetres high.
+    products and transport take, NaN where no probe tells; a triangle marks it. Parts say their names where these fit.
+    Those below zero stand left of zero; a line marks the measured step, which is the sum of all. The bar of a strategy
+    with more threads than cores is pale. All bars are at most `most_height` millimetres high.
     """
     bars = table.groupby("workers")["strategy"].nunique()
     pitch = min(_BAR_PITCH, most_height / bars.sum())
@@ -80,7 +81,7 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
     for place, step in enumerate(steps.to_dict("records")):
         name, workers = step["strategy"], blocks.world(step["workers"], step["oversubscribed"])
         about = {"strategy": name, "workers": workers}
-        _draw_parts(axes, rows[rows["strategy"] == name], place, about)
+        _draw_parts(axes, rows[rows["strategy"] == name], place, about, limit)
         measured, ceiling = 1000 * step["measured_seconds"], 1000 * step["ceiling_seconds"]
         written = f"{blocks.number(measured)} ms"
         [line] = axes.plot([measured] * 2, [place - 0.42, place + 0.42], color=style.INK, linewidth=1.4)
@@ -107,8 +108,10 @@ def _draw_bars(axes: Axes, rows: pd.DataFrame) -> None:
     axes.axvline(0, color=style.FAINT, linewidth=0.6)
 
 
-def _draw_parts(axes: Axes, cell: pd.DataFrame, place: float, about: dict[str, str]) -> None:
-    """Draw the parts of a step, each from where the one before ends."""
+def _draw_parts(axes: Axes, cell: pd.DataFrame, place: float, about: dict[str, str], limit: float) -> None:
+    """Draw the parts of a step, each from where the one before ends up to the limit, with its name where that fits."""
+    axes_inches = axes.get_position().width * axes.get_figure().get_figwidth()
+    letter = _LETTER_IN_A_BAR * style.MILLIMETRE / axes_inches * float(np.ptp(axes.get_xlim()))
     for row in cell[cell["width"] >= _LEAST_WIDTH].to_dict("records"):
         color, hatch = style.PARTS[row["part"]]
         look = {"edgecolor": style.INK, "linewidth": 0.3, "hatch": hatch, "color": color}
@@ -118,3 +121,7 @@ def _draw_parts(axes: Axes, cell: pd.DataFrame, place: float, about: dict[str, s
         tip = {"part": row["part"], "per step": f"{blocks.milliseconds(row['seconds'])} ms"}
         tip |= {"95 % interval, ms": interval, "n": blocks.DASH if math.isnan(row["n"]) else f"{row['n']:.0f}"}
         svg.mark(bar, [row["part"], about["strategy"]], about | tip)
+        shown = min(row["left"] + row["width"], limit) - row["left"]
+        if shown > letter * (len(row["part"]) + 1):
+            look = {"fontsize": 6.2, "bbox": style.PLATE, "ha": "center", "va": "center_baseline"}
+            axes.text(row["left"] + shown / 2, place, row["part"], **look)

@@ -161,6 +161,17 @@ COLUMNS: dict[str, dict[str, str]] = {
         "factor": "how many times as long a step of the second takes, median over pairs; below 1 it saves time",
         **_interval("low", "high", "pairs"),
     },
+    "networks": {
+        **_launch("regime", "strategy", "workers", "oversubscribed"),
+        "network": "preset that has it",
+        "operations_per_byte": "multiplications and additions of a worker's step for each byte of its gradients (x)",
+        "base_samples_per_second": "of one worker of the strategy's base",
+        "n": "launches",
+        "speed_up": "samples per second over the base's",
+        **_interval("low", "high", "launches"),
+        "line": "speed-up by the strategy's line, R / (c + k / x); empty for fewer than three networks",
+        "pays_from": "x from which on it pays by that line: above 1; empty where it never does",
+    },
     "exchanges": {
         **_launch("regime", "strategy", "workers", "oversubscribed"),
         "library": "what carried the messages in their replay",
@@ -280,6 +291,8 @@ ROWS = {
     "T_epoch = N / (R B) (T_comp + T_sync) says of synchronous ones under weak scaling (Ben-Nun & Hoefler, 2019).",
     "parts": "One row for each part of the step of each configuration, from the ideal step to the measured one.",
     "factors": "One row for each two strategies that differ in one thing: how many times as long a step takes.",
+    "networks": "One row for each synchronous configuration of several workers under weak scaling, where there are "
+    "three networks or more: whether it pays for that one.",
     "exchanges": "One row for each configuration whose messages were replayed alone, or each reason why they weren't.",
     "phases": "One row for each phase of an exchange of each configuration, by the framework's own account.",
     "ceilings": "One row for each base, and each strategy without exchange, whose framework was probed.",

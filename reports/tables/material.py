@@ -20,6 +20,7 @@ from reports.tables import (
     disturbances,
     exchanges,
     factors,
+    networks,
     ranking,
     summaries,
 )
@@ -52,6 +53,7 @@ class Material:
     exposed = cached_property(lambda self: decomposition.exposed(self.configurations, self.launches, self.results))
     parts = cached_property(lambda self: decomposition.parts(self.configurations, self.step_medians))
     factors = cached_property(lambda self: factors.table(self.launches, self.results.plan))
+    networks = cached_property(lambda self: networks.table(self.cells, self.launches, self.results.records))
     exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
     phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))

@@ -98,6 +98,9 @@ def _recipes(summary: pd.DataFrame, most_rows: int) -> list[blocks.Block]:
         notes.append(f"{most_rows} of {len(summary)} configurations; the table \u201ccertificates\u201d has all.")
     exchange = shown["exchange"].map({True: "", False: ", without exchange"})
     shown = shown.assign(strategy=shown["strategy"].map(blocks.shortened) + exchange)
+    # As many digits as rounding leaves of a count.
+    for name in ("least_share", "largest_share", "velocity", "decay"):
+        shown[name] = [blocks.DASH if math.isnan(value) else f"{round(value, 4) + 0.0:.4f}" for value in shown[name]]
     return [blocks.table([*names.values()], data.in_rows(shown[[*names]]), notes, warned=DEVIATES)]
 
 

@@ -146,7 +146,7 @@ def test_the_command_and_the_digests_that_it_takes_to_repeat_it_are_in_it(tmp_pa
     rows = dict(machine.of_comparison(Material(read_results(folder)))["rows"])
     assert rows["to repeat it"] == "nox -s compare -- --order-seed 7"
     assert rows["rows of the datasets, SHA-256"] == "digits (Fashion-MNIST) def456; digits abc123"
-    assert rows["seeds"] == "of the task 3; launched one by one, without a plan; schema of the records 4"
+    assert rows["seeds"] == "of the task 3; launched one by one, without a plan; schema of the records 5"
     files = b"".join(path.read_bytes() for path in sorted(folder.glob("*.json")))
     assert rows["records, SHA-256"].partition(";")[0] == hashlib.sha256(files).hexdigest()[:20]
 

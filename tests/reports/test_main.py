@@ -84,6 +84,15 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_made(tmp_pa
     assert not (tmp_path / "a.pdf").exists()
 
 
+def test_an_appendix_has_every_table_in_the_pdf(folder, tmp_path):
+    pages = []
+    for appendix in (False, True):
+        write_report(folder, tmp_path / "report.pdf", appendix=appendix)
+        pages.append(pages_of((tmp_path / "report.pdf").read_bytes()))
+    assert pages[0] == 4
+    assert pages[1] > 5
+
+
 def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
     for name, seconds in (("20260101-full", 2_000), ("20260202-quick", 1_000)):
         (tmp_path / name).mkdir()
@@ -110,8 +119,8 @@ def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, f
     assert f"{other} isn't a folder" in refused(*options, other)
     other.mkdir()
     assert f"{other} holds no records" in refused(*options, other)
-    write_all(other, named(make_record(schema_version=5)))
-    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 5" in refused(*options, other)
+    write_all(other, named(make_record(schema_version=6)))
+    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 6" in refused(*options, other)
     assert f"{folder} can't stand beside itself" in refused(*options, folder)
     assert not (tmp_path / "report.pdf").exists()
 

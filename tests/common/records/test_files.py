@@ -21,7 +21,7 @@ from common.records import ceiling, collective_times, matrix_products
 from common.records.ceiling import Ceiling, ClockedProduct
 from common.records.collective_times import CollectivesRecord, Replayed
 from common.records.files import (
-    EARLIER_VERSION,
+    EARLIER_VERSIONS,
     GONE,
     damaged_records,
     read_record,
@@ -154,21 +154,21 @@ def test_where_a_value_may_be_missing_one_that_is_not_finite_is_never_written_as
 
 HOSTILE = {
     "nothing": "",
-    "half": '{"schema_version": 4',
+    "half": '{"schema_version": 5',
     "no JSON": "not JSON",
     "two documents": "{} {}",
     "no text": b"\xff\xfe\x00",
     "deep lists": "[" * 100_000,
     "deep objects": '{"losses": ' * 100_000,
-    "deep and whole": '{"schema_version": 4, "losses": ' + "[" * 5000 + "]" * 5000 + "}",
-    "NaN": '{"schema_version": 4, "losses": [NaN]}',
-    "infinity": '{"schema_version": 4, "losses": [Infinity]}',
-    "1e999": '{"schema_version": 4, "losses": [1e999]}',
-    "5000 digits": '{"schema_version": 4, "first_step": ' + "9" * 5000 + "}",
-    "lone surrogate": '{"schema_version": 4, "reason": "\\ud800"}',
-    "bare surrogate": '{"schema_version": 4, "reason": "\ud800"}'.encode("utf-8", "surrogatepass"),
-    "key twice": '{"schema_version": 4, "status": "failed", "status": "ok"}',
-    "inner key twice": '{"schema_version": 4, "host": {"name": "a", "name": "b"}}',
+    "deep and whole": '{"schema_version": 5, "losses": ' + "[" * 5000 + "]" * 5000 + "}",
+    "NaN": '{"schema_version": 5, "losses": [NaN]}',
+    "infinity": '{"schema_version": 5, "losses": [Infinity]}',
+    "1e999": '{"schema_version": 5, "losses": [1e999]}',
+    "5000 digits": '{"schema_version": 5, "first_step": ' + "9" * 5000 + "}",
+    "lone surrogate": '{"schema_version": 5, "reason": "\\ud800"}',
+    "bare surrogate": '{"schema_version": 5, "reason": "\ud800"}'.encode("utf-8", "surrogatepass"),
+    "key twice": '{"schema_version": 5, "status": "failed", "status": "ok"}',
+    "inner key twice": '{"schema_version": 5, "host": {"name": "a", "name": "b"}}',
 }
 
 
@@ -182,7 +182,7 @@ def test_what_is_no_strict_json_is_refused_in_one_line(record, content, path, re
     assert len(text) < 600
 
 
-VERSIONS = ["0", "2", "5", "2.5", "3.0", '"3"', "null", "true", "[3]", "-3", "9" * 400, '"a\\nb"']
+VERSIONS = ["0", "2", "6", "2.5", "3.0", '"3"', "null", "true", "[3]", "-3", "9" * 400, '"a\\nb"']
 STRANGE = ["[]", "[1]", "3", "null", '"record"', "{}", '{"dependencies": {"numpy": "2.4.6"}}']
 
 
@@ -200,7 +200,7 @@ def test_another_schema_version_is_refused_whatever_else_the_file_holds(record, 
     path.write_text(f'{{"schema_version": {version}}}')
     text = refusal(lambda: read_record(path, type(record)))
     assert text.startswith(f"{path} is of schema version ")
-    assert text.endswith(", this program reads 4: delete it and run its launch again.")
+    assert text.endswith(", this program reads 5: delete it and run its launch again.")
 
 
 def test_a_file_that_cannot_be_read_or_written_is_refused(path, refusal):
@@ -332,7 +332,7 @@ def test_the_records_of_a_folder_come_in_order_and_damaged_ones_are_left_out_and
 
 def test_a_launch_of_an_earlier_commit_is_read_and_comes_back_and_damage_is_refused(path, refusal):
     values, record = json.loads(EARLIER.read_text()), read_record(EARLIER, Record)
-    assert values["schema_version"] == EARLIER_VERSION == SCHEMA_VERSION - 1
+    assert values["schema_version"] == EARLIER_VERSIONS[0] == SCHEMA_VERSION - 2
     assert record.schema_version == SCHEMA_VERSION
     assert values.keys() >= GONE
     assert (record.losses, record.options, record.host.cores) == (values["losses"], values["options"], 2)
@@ -351,6 +351,7 @@ def test_a_launch_of_an_earlier_commit_is_read_and_comes_back_and_damage_is_refu
 
 
 @every_kind
-def test_a_record_of_the_version_before_is_read_as_the_same_record(record, path):
-    path.write_text(json.dumps(to_json(record) | {"schema_version": EARLIER_VERSION}))
+@pytest.mark.parametrize("version", EARLIER_VERSIONS)
+def test_a_record_of_an_earlier_version_is_read_as_the_same_record(record, path, version):
+    path.write_text(json.dumps(to_json(record) | {"schema_version": version}))
     assert read_record(path, type(record)) == record

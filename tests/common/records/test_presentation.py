@@ -163,7 +163,7 @@ def test_a_way_to_multiply_has_its_name_in_prose(declared, presented, monkeypatc
     assert presented(record).title == "rows"
 
 
-@pytest.mark.parametrize("content", ["{", '{"schema_version": 4, "unheard": {}}'])
+@pytest.mark.parametrize("content", ["{", '{"schema_version": 5, "unheard": {}}'])
 def test_a_damaged_file_is_refused_in_one_line(folder, record, content, refusal):
     write_record(folder / "one.json", record)
     (folder / FILE).write_text(content)

@@ -41,7 +41,7 @@ def test_what_is_written_is_read_unless_it_has_no_messages(tmp_path):
     assert "has no messages" in refusal(path)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', '{"schema_version": 4, "messages": 3}'])
+@pytest.mark.parametrize("content", ["", "{}", '{"schema_version": 2}', '{"schema_version": 5, "messages": 3}'])
 def test_a_damaged_trace_is_refused_by_its_name(tmp_path, content):
     path = tmp_path / "damaged"
     path.write_text(content)

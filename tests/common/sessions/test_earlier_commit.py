@@ -13,7 +13,7 @@ from common.sessions import regression
 from common.sessions.other_checkout import find, other_checkout
 
 COMMIT = "23154e5"
-"""Its records are of the schema version before."""
+"""Its records are of an earlier schema version."""
 
 
 def test_an_earlier_commit_is_launched_by_its_own_launcher_and_its_record_is_read(tmp_path):
