@@ -42,7 +42,7 @@ def content(tmp_path_factory) -> dict:
 def test_a_comparison_on_one_machine_has_four_chapters_each_on_a_page_of_its_own_and_then_the_tables(content):
     names = ["Finding", "Scaling", "Why not N times", "How sure, and the same maths", "Every table"]
     assert headings(content["blocks"], 1) == names
-    assert [block["kind"] for block in content["blocks"]].count("new_page") == 3
+    assert [block["kind"] for block in content["blocks"]].count("new_page") == 4
     shown = [block for block in content["blocks"] if not block.get("page_only")]
     files = [block["file"] for block in shown if block["kind"] == "figure"]
     assert files == ["headline.svg", "scaling.svg", "steps.svg"]
