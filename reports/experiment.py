@@ -40,6 +40,7 @@ _KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, 
 """By the names of their kinds the records of experiments."""
 
 _MOST_ROWS, _MOST_PLACES = 6, 5  # Rows of the first page's table, and places of x, which are its columns.
+_MOST_PRINTED, _MOST_COLUMNS = 16, 6  # Rows and columns of a table that is printed, not folded.
 _MOST_PANELS, _PANELS_BESIDE, _MOST_TICKS = 15, 3, 14  # Of a figure, in a row of it, and along a row.
 _NARROW = 30  # Characters of a cell up to which its column takes what it needs.
 _RANKS = 4  # Of the figure of messages: with fewer the algorithms look alike, and arrows of many overlap.
@@ -85,13 +86,12 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
     parts += _tables(tables)
     parts += [blocks.heading("How this was measured")] if shown.method or records else []
     parts += [blocks.items(shown.method)] if shown.method else []
-    if not records:
-        return shell.compose(shown.title, [shown.made_at], parts)
-    ok = machine.ended_ok(records)
-    names = sorted({record.host.name for record in ok if record.host.name})
-    pooled = {"machines, pooled": ", ".join(names)} if len(names) > 1 else {}
-    parts.append(machine.table(machine.facts(ok) | pooled | machine.to_repeat(origin, records)))
-    return shell.compose(shown.title, [record.started_at for record in records], parts)
+    if records:
+        ok = machine.ended_ok(records)
+        names = sorted({record.host.name for record in ok if record.host.name})
+        pooled = {"machines, pooled": ", ".join(names)} if len(names) > 1 else {}
+        parts.append(machine.table(machine.facts(ok) | pooled | machine.to_repeat(origin, records)))
+    return shell.compose(shown.title, [record.started_at for record in records] or [shown.made_at], parts)
 
 
 def _over_x(found: Observed) -> Table:
@@ -196,15 +196,18 @@ def _algorithms(names: Sequence[str]) -> list[Block]:
 
 
 def _tables(tables: Sequence[Table]) -> list[Block]:
-    """The chapter with the tables, folded on the HTML page; the PDF names them."""
-    if not tables:
-        return []
-    folded = []
+    """The chapter with the tables: the small ones, then the others, which are folded on the HTML page alone."""
+    printed, folded = list[Block](), list[Block]()
     for table in tables:
-        meanings = {column: (_MEANINGS | table.meanings).get(column, "") for column in table.columns}
-        folded.append(blocks.data(table.title, " ".join(table.notes + _legend(table)), meanings, table.rows))
-    names = blocks.some([f"\u201c{each.title}\u201d" for each in tables], 6)
-    return [blocks.heading("Tables"), blocks.text(f"The HTML page has the tables, folded: {names}."), *folded]
+        if len(table.rows) <= _MOST_PRINTED and len(table.columns) <= _MOST_COLUMNS:
+            printed += [blocks.heading(table.title, level=2), _table(table)]
+        else:
+            meanings = {column: (_MEANINGS | table.meanings).get(column, "") for column in table.columns}
+            folded.append(blocks.data(table.title, " ".join(table.notes + _legend(table)), meanings, table.rows))
+    if folded:
+        names = blocks.some([f"\u201c{each['name']}\u201d" for each in folded], 6)
+        printed.append(blocks.text(f"The HTML page has the long and the wide tables, folded: {names}."))
+    return [blocks.heading("Tables"), *printed, *folded] if printed else []
 
 
 def _table(table: Table, most: int | None = None) -> Block:

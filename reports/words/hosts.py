@@ -25,10 +25,7 @@ def section(material: Material) -> list[blocks.Block]:
         [*host, str(launches), blocks.DASH if pd.isna(worst) else f"±{blocks.number(1e6 * worst)} µs"]
         for host, launches, worst in clocks.agg(["size", "max"]).itertuples(name=None)
     ]
-    about = (
-        "Workers are spread evenly over the hosts, those of a host one after another. Hosts and link stand behind the "
-        "strategy's name, and make a curve of their own."
-    )
+    about = "Workers are spread evenly over the hosts, those of a host one after another."
     virtual = {record.virtual.cores_per_host for record in records if record.virtual}
     if virtual:
         cores = ", ".join(f"{count:g}" for count in sorted(filter(None, virtual)))

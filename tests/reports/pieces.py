@@ -35,8 +35,9 @@ def table_under(blocks: list[Block], heading: str) -> Block:
 
 
 def rows_of(blocks: list[Block], name: str) -> list[dict[str, str]]:
-    """The rows of the folded table of this name, by its columns."""
-    [table] = [block for block in blocks if block["kind"] == "data" and block["name"] == name]
+    """The rows of the table of this name, folded or else printed under it, by its columns."""
+    folded = [block for block in blocks if block["kind"] == "data" and block["name"] == name]
+    [table] = folded or [table_under(blocks, name)]
     return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
