@@ -7,7 +7,7 @@ import pytest
 from common.paths import ROOT
 
 EXAMPLE = ROOT / "reports" / "example"
-NAMES = ("comparison", "collectives")
+NAMES = ("comparison", "collectives", "faults", "prediction")
 MOST_BYTES = 3 * 10**6
 
 
