@@ -11,8 +11,8 @@ from reports import blocks
 from reports.blocks import Block
 from reports.charts import svg
 
-_PAGE_LETTERS, _LONGEST_CELL = 112, 30
-"""Letters of a table as wide as a page, and of the longest cell that isn't broken."""
+_COLUMNS, _LONGEST_CELL = 4, 30
+"""Columns of an opened table beside its first one, and letters of the longest cell that isn't broken."""
 
 
 def typeset(started_at: Iterable[str], content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
@@ -38,19 +38,11 @@ def typeset(started_at: Iterable[str], content: Mapping[str, object], images: Ma
 
 
 def _opened(table: Block) -> list[Block]:
-    """A folded table with its heading, in parts as wide as a page, each with the first column."""
-    names, rows = table["columns"], table["rows"]
-    widths = [
-        min(_LONGEST_CELL, max(len(name), *(len(row[place]) for row in rows))) for place, name in enumerate(names)
-    ]
-    groups: list[list[int]] = [[0]]
-    for place in range(1, len(names)):
-        if sum(widths[each] + 2 for each in [*groups[-1], place]) > _PAGE_LETTERS and len(groups[-1]) > 1:
-            groups.append([0])
-        groups[-1].append(place)
+    """A folded table with its heading, in parts of a few columns, each with the first one."""
     parts = [blocks.heading(table["name"], level=2), blocks.text(table["about"])]
-    for group in groups:
-        wide = {index: widths[place] for index, place in enumerate(group) if widths[place] == _LONGEST_CELL}
-        cells = [[row[each] for each in group] for row in rows]
-        parts.append(blocks.table([names[each] for each in group], cells, wide=wide))
+    for start in range(1, len(table["columns"]), _COLUMNS):
+        group = [0, *range(start, min(start + _COLUMNS, len(table["columns"])))]
+        rows = [[row[place] for place in group] for row in table["rows"]]
+        wide = {place: 1 for place in range(len(group)) if any(len(row[place]) > _LONGEST_CELL for row in rows)}
+        parts.append(blocks.table([table["columns"][place] for place in group], rows, wide=wide))
     return parts
