@@ -1,9 +1,11 @@
 """What `nox -s mutants` runs: whether the tests notice enough of mutmut's mutants, and all others may be missed.
 
-`mutants.toml` lists those that survive: below each reason, by function, what mutmut changed, as `before -> after`.
+`mutants.toml` lists those that survive: below each reason, by function, the kinds of change, as `strict=True ->
+strict=False`. A kind has no more of a line than what differs, so that a line can be reworded.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,10 +13,12 @@ import tomllib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 LEAST_KILLED = 0.9
 KILLED = ("killed", "timeout")
+_TOKEN = re.compile(r"\w+|[<>=!]=|\*\*|//|\s+|.")
 KNOWN = Path(__file__).with_suffix(".toml")
 
 
@@ -55,14 +59,26 @@ def function_of(name: str) -> str:
 
 
 def change_of(difference: str) -> str:
-    """A unified difference as `before -> after`, each in one line."""
+    """What differs in a unified difference, as `before -> after`: words and signs, with the keyword before them."""
     lines = [line for line in difference.splitlines() if not line.startswith(("---", "+++"))]
-    before, after = (" ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
-    return f"{before} -> {after}"
+    before, after = (
+        _TOKEN.findall(" ".join(line[1:].strip() for line in lines if line.startswith(sign))) for sign in "-+"
+    )
+    start = _alike(before, after)
+    end = _alike(before[start:][::-1], after[start:][::-1])
+    if start > 1 and before[start - 1] == "=":
+        start -= 2
+    parts = ("".join(each[start : len(each) - end]).strip() for each in (before, after))
+    return " -> ".join(parts).rstrip()
+
+
+def _alike(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many words both begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def known_survivors(listed: dict[str, dict[str, list[str]]]) -> set[tuple[str, str]]:
-    """Function and change of each mutant that `mutants.toml` lists."""
+    """Function and kind of change of each mutant that `mutants.toml` lists."""
     return {(name, change) for by_name in listed.values() for name, changes in by_name.items() for change in changes}
 
 

@@ -22,8 +22,22 @@ SURVIVOR = Mutant("common.files.locked", "a -> b", "survived")
 KILLED = [Mutant("common.files.locked", "", "killed")] * 17 + [Mutant("common.files.locked", "", "timeout")] * 2
 
 
-def test_a_change_is_told_in_one_line_whatever_its_place():
-    assert change_of(DIFFERENCE) == "with lock( path, seconds=5): -> with lock(path):"
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        ("zip(a, b, strict=True)", "zip(a, b, strict=False)", "strict=True -> strict=False"),
+        ("zip(a, b, strict=True)", "zip(a, b, )", "strict=True ->"),
+        ('rows.to_dict("records"):', 'rows.to_dict("RECORDS"):', "records -> RECORDS"),
+        ("return p <= 0.05", "return p < 0.05", "<= -> <"),
+        ("key[:16]", "key[:17]", "16 -> 17"),
+    ],
+)
+def test_a_change_is_told_by_what_differs_so_that_its_line_can_be_reworded(before, after, change):
+    assert change_of(f"--- a\n+++ b\n@@ -1 +1 @@\n def f():\n-    {before}\n+    {after}\n") == change
+
+
+def test_a_change_of_several_lines_is_told_in_one():
+    assert change_of(DIFFERENCE) == "path, seconds=5 -> path"
 
 
 @pytest.mark.parametrize(
