@@ -129,6 +129,15 @@ def test_what_cannot_be_told_is_said_with_the_rounds_that_it_takes():
     assert some.verdict_in_words().endswith(" to more than 10,000 rounds for 80 % power")
 
 
+def test_the_times_are_medians_of_the_paired_rounds_of_an_even_number_too():
+    uneven = (1.0, 2.0, 3.0, 5.0, 6.0, 7.0)
+    row = only(changes(side(uneven), side([2 * each for each in uneven])))
+    assert (row.n, row.here_seconds, row.there_seconds, row.ratio) == pytest.approx((6, 4.0, 8.0, 0.5))
+    # A round that one side lacks is none of the other's either.
+    row = only(changes(side((*uneven[:5], None)), side([2 * each for each in uneven])))
+    assert (row.n, row.here_seconds, row.there_seconds) == pytest.approx((5, 3.0, 6.0))
+
+
 def test_settings_have_rows_of_their_own():
     alone = {"options": {"exchange": False}}
     sides = [
