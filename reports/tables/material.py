@@ -20,6 +20,7 @@ from reports.tables import (
     disturbances,
     exchanges,
     factors,
+    hosts,
     networks,
     ranking,
     summaries,
@@ -56,6 +57,7 @@ class Material:
     networks = cached_property(lambda self: networks.table(self.cells, self.launches, self.results.records))
     exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
     phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
+    skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
     ceilings = cached_property(lambda self: ceilings.table(self.results, self.launches))
     startups = cached_property(lambda self: accounts.startups(self.results.records))

@@ -39,7 +39,8 @@ def test_every_column_is_explained_and_every_explained_column_exists(written):
     assert {path.stem for path in written.iterdir()} == {*COLUMNS, "columns"}
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+# The whole report is of one network.
+@pytest.mark.parametrize("name", [name for name in COLUMNS if name != "networks"])
 def test_numbers_come_back_from_csv_with_all_their_digits(written, loaded, name):
     numbers = getattr(loaded, name).select_dtypes("number")
     found = pd.read_csv(written / f"{name}.csv")
