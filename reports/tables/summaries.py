@@ -18,7 +18,7 @@ from common.records.training import Record
 from reports.tables import columns
 
 _CELL = ["regime", "strategy", "workers", "exchange"]
-
+_OF_ONE_WORKER = ["work", "regime", "strategy", "n", "global_batch", "samples_per_second"]
 _MEDIANS = {"median": "seconds", "low": "low_seconds", "high": "high_seconds"}
 
 
@@ -54,7 +54,7 @@ def one_worker(cells: pd.DataFrame, strategies: pd.Series) -> pd.DataFrame:
     It is of the same regime, else of the other scaling: with one worker they are the same work.
     """
     wanted = cells[["work", "regime"]].assign(strategy=strategies, cell=cells.index)
-    alone = cells[(cells["workers"] == 1) & cells["exchange"]]
+    alone = cells.loc[(cells["workers"] == 1) & cells["exchange"], _OF_ONE_WORKER]
     table = wanted.merge(alone, on=["work", "strategy"], suffixes=("_wanted", ""))
     table = table.assign(is_other=table["regime"] != table["regime_wanted"]).sort_values("is_other", kind="stable")
     return table.drop_duplicates("cell").set_index("cell").reindex(cells.index)

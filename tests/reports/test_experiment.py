@@ -160,6 +160,7 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(conclud
         assert all(cell in printed for cell in row.values())
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_kept_is_read_back_as_it_was_found(concluded, tmp_path):
     gone = launch(library="NA", status="failed", reason="It ended.")
     records = {f"{place:02d}": each for place, each in enumerate([*launches("amber", 1 / 3e5), gone])}
@@ -209,6 +210,7 @@ def test_a_folder_that_was_never_concluded_or_has_no_records_is_one_line(tmp_pat
         engine.conclude(Console(), faults.EXPERIMENT, tmp_path, tmp_path / "report.pdf")
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("name", "content"), [(display.OBSERVED, b"series,x\namber,8\n"), (display.DISPLAY, b'"\x00')])
 def test_a_damaged_file_is_one_line(concluded, tmp_path, name, content):
     concluded(collectives.EXPERIMENT, {"00": launch(cell(8, 1e-5))})

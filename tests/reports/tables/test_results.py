@@ -85,23 +85,22 @@ def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder
         (b'{"version": "2.0.0", "tasks": []}', "never was a record of this program: move it out of the folder"),
     ],
 )
-def test_one_damaged_record_counts_as_not_run_and_the_first_page_names_it(folder, content, why):
+def test_one_damaged_record_counts_as_not_run_and_is_named_with_why(folder, content, why):
     before = read_results(folder)
     name, *others = before.records
     (folder / f"{name}.json").write_bytes(content)
     found = read_results(folder)
     assert [*found.records] == others
-    certainty = answers(first_page.section(Material(found)))["How sure"]
-    [sentence] = [line for line in certainty if line.startswith("It counts as not run: ")]
-    assert f"{folder / name}.json {why}" in sentence
+    assert f"{folder / name}.json {why}" in found.damaged[name]
 
 
-def test_a_flawed_record_counts_as_not_run_as_well(folder):
+def test_a_flawed_record_counts_as_not_run_as_well_and_the_first_page_names_it(folder):
     name, record = next(iter(read_results(folder).records.items()))
     write_record(folder / f"{name}.json", structs.replace(record, started_at="yesterday"))
     found = read_results(folder)
     assert name not in found.records
     assert [*found.damaged] == [name]
+    assert f"It counts as not run: {found.damaged[name]}" in answers(first_page.section(Material(found)))["How sure"]
 
 
 @pytest.mark.parametrize("name", ["._{}.json", ".DS_Store", ".{}.json"])
