@@ -67,6 +67,8 @@ class Plot:
     """The measure whose axis begins at zero and isn't logarithmic."""
     is_logarithmic: bool = False
     """Whether the axes of values are so without ticks on x."""
+    shaded_from: float | None = None
+    """The first place of x with more threads than cores; from there on panels are grey."""
     height: float | None = None
     """Millimetres of the whole figure; none: panels are half as high as they are wide."""
     panels_beside: int = 5
@@ -207,6 +209,8 @@ def _scale(axes: Axes, plot: Plot, measure: str) -> None:
         axes.set_xticks(places, [plot.ticks[place] for place in places], fontsize=6.2)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlim(places[0] / margin, places[-1] * margin)
+        if plot.shaded_from is not None:
+            axes.axvspan(plot.shaded_from / math.sqrt(2), axes.get_xlim()[1], color=style.GROUND, zorder=0)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 

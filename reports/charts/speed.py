@@ -170,6 +170,7 @@ def scaling(
         x_label="workers",
         ticks={count: blocks.world(count, count in over) for count in cells["workers"].unique()},
         from_zero="efficiency",
+        shaded_from=min(over, default=None),
         height=height,
     )
     return curves(plot, looks, width)

@@ -13,8 +13,8 @@ WIDTH, NARROW = 172.0, 88.0
 
 FONT = "DejaVu Sans"
 
-INK, FAINT, GREY, RULE, PAPER = "#333333", "#8a8a8a", "#c2c1be", "#e4e4e4", "#ffffff"
-NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", PAPER: "paper"}
+INK, FAINT, GREY, RULE, GROUND, PAPER = "#333333", "#8a8a8a", "#c2c1be", "#e4e4e4", "#f3f1ee", "#ffffff"
+NEUTRALS = {INK: "ink", FAINT: "faint", GREY: "band", RULE: "rule", GROUND: "ground", PAPER: "paper"}
 """The variable of the page that stands for each color that is nobody's."""
 
 PLATE = {"boxstyle": "square,pad=0.15", "facecolor": PAPER, "edgecolor": "none", "alpha": 0.8}

@@ -60,8 +60,8 @@ def _of_regime(material: Material, regime: str, cells: pd.DataFrame) -> list[blo
     draw = partial(speed.scaling, known, points, style.styles(material.colors), _PAGE_HEIGHT)
     caption = (
         "Above speed-up over one worker of the base, below efficiency (speed-up per worker). Faint: a launch; lines "
-        f"join medians; upright: 95 % intervals; hollow: more threads than cores. n = {blocks.span(known['n'])} "
-        f"launches.{only}"
+        "join medians; upright: 95 % intervals; on grey and hollow: more threads than cores. "
+        f"n = {blocks.span(known['n'])} launches.{only}"
     )
     alt = (
         "Two panels for each strategy: its speed-up and its efficiency over the number of workers, beside the ideal, "

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from common.records.training import Record
-from reports.charts import speed
+from reports.charts import speed, style
 from reports.tables import summaries
 from tests.reports.charts.read_marks import read
 from tests.reports.pieces import height_of, looks_of, words
@@ -41,6 +41,14 @@ def test_the_headline_is_svg_without_pixels_and_the_same_for_the_same_records(us
 def test_a_world_is_marked_where_every_strategy_has_more_threads_than_cores():
     with_dagger = [word for word in words(drawn(*USUAL, draw=speed.scaling)) if "\N{DAGGER}" in word]
     assert {*with_dagger} == {"4\N{DAGGER}", "\N{DAGGER} more threads than cores"}
+
+
+def test_worlds_with_more_threads_than_cores_are_on_grey():
+    known = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2))]
+    grey = style.GROUND.encode()
+    assert grey not in drawn(*known, draw=speed.scaling)
+    # Face and edge in each strategy's panels, speed-up and efficiency.
+    assert drawn(*known, make_record("amber_ring", 4), draw=speed.scaling).count(grey) == 2 * 2 * 2
 
 
 def test_each_strategy_has_a_panel_with_the_others_and_the_ideal_and_the_figure_is_as_high_as_asked():
