@@ -1,1 +1,1 @@
-"""Horovod's ways to train the MLP, and what building Horovod takes."""
+"""Horovod's ways to train the model, and what building Horovod takes."""

@@ -29,7 +29,7 @@ from pytorch_impl import inputs, model
 
 
 def main() -> None:
-    """Join the world that horovodrun or mpirun started and train the MLP in it, as the command line says."""
+    """Join the world that horovodrun or mpirun started and train the model in it, as the command line says."""
     task, options = parse_command_line(TORCH, __doc__)
     world.prepare(task, options)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.

@@ -34,7 +34,7 @@ from tf_impl import fit, model
 
 
 def main() -> None:
-    """Join the world that horovodrun or mpirun started and train the MLP in it with Keras, as the command line says."""
+    """Join the world that horovodrun or mpirun started and train the model in it with Keras, as it is told."""
     task, options = parse_command_line(KERAS, __doc__)
     world.prepare(task, options)
     # 1. Initialise Horovod: from here on every process knows its rank and its peers.

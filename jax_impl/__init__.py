@@ -1,1 +1,1 @@
-"""JAX's ways to train the MLP, one file each."""
+"""JAX's ways to train the model, one file each."""

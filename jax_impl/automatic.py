@@ -31,7 +31,7 @@ from jax_impl.world import joined, replicate, split_rows, start_unless_given
 
 
 def main() -> None:
-    """Join the other workers, or start them all, and train the MLP with them, as the command line says."""
+    """Join the other workers, or start them all, and train the model with them, as the command line says."""
     task, options = parse_command_line(AUTOMATIC, __doc__)
     start_unless_given(AUTOMATIC, task, options)
     with joined(task) as (world, mesh):

@@ -33,7 +33,7 @@ from jax_impl.world import joined, replicate, split_rows, start_unless_given
 
 
 def main() -> None:
-    """Join the other workers, or start them all, and train the MLP with them, as the command line says."""
+    """Join the other workers, or start them all, and train the model with them, as the command line says."""
     task, options = parse_command_line(DATA_PARALLEL, __doc__)
     start_unless_given(DATA_PARALLEL, task, options)
     with joined(task) as (world, mesh):

@@ -35,7 +35,7 @@ from jax_impl.world import gather_whole, joined, place, replicate, start_unless_
 
 
 def main() -> None:
-    """Join the other workers, or start them all, and train the MLP with them, as the command line says."""
+    """Join the other workers, or start them all, and train the model with them, as the command line says."""
     task, options = parse_command_line(TENSOR_PARALLEL, __doc__)
     start_unless_given(TENSOR_PARALLEL, task, options)
     with joined(task) as (world, mesh):

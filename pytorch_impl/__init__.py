@@ -1,1 +1,1 @@
-"""PyTorch's ways to train the MLP, one file each."""
+"""PyTorch's ways to train the model, one file each."""

@@ -29,7 +29,7 @@ from pytorch_impl.world import join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    """Join the world that torchrun started and train the model in it, as the command line says."""
     task, options = parse_command_line(DDP, __doc__)
     if options.gradient_hook == "bf16" and not dist.is_nccl_available():
         # Gloo could carry bfloat16, but register_comm_hook requires CUDA and NCCL whatever the backend is.

@@ -34,7 +34,7 @@ from pytorch_impl.world import join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    """Join the world that torchrun started and train the model in it, as the command line says."""
     task, options = parse_command_line(FSDP, __doc__)
     world, device = join(FSDP, task, options)
     _train(Run(FSDP, task, options, world), device)

@@ -29,7 +29,7 @@ from pytorch_impl.world import join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    """Join the world that torchrun started and train the model in it, as the command line says."""
     task, options = parse_command_line(HOOK_DDP, __doc__)
     world, device = join(HOOK_DDP, task, options)
     _train(Run(HOOK_DDP, task, options, world), device)

@@ -34,7 +34,7 @@ from pytorch_impl.world import join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    """Join the world that torchrun started and train the model in it, as the command line says."""
     task, options = parse_command_line(LIGHTNING_DDP, __doc__)
     # Users can do nothing about Lightning's tips, nor about its use of functions that torch calls deprecated.
     logging.getLogger("pytorch_lightning").setLevel(logging.WARNING)
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def _train(run: Run, device: torch.device) -> None:
-    network = MLP(run)
+    network = Network(run)
     run.export_with(network.export_state, lambda: network.held_bytes)
     local_workers = int(os.environ["LOCAL_WORLD_SIZE"])
     trainer = pytorch_lightning.Trainer(
@@ -68,7 +68,7 @@ def _train(run: Run, device: torch.device) -> None:
     run.finish()
 
 
-class MLP(pytorch_lightning.LightningModule):
+class Network(pytorch_lightning.LightningModule):
     """The contract's model, loss, optimizer and schedule, in Lightning's form."""
 
     def __init__(self, run: Run) -> None:

@@ -33,7 +33,7 @@ from pytorch_impl.world import join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun or mpirun started and train the MLP in it, as the command line says."""
+    """Join the world that torchrun or mpirun started and train the model in it, as the command line says."""
     task, options = parse_command_line(SYNC_SGD, __doc__)
     if starter := mpi.starter_of(options):
         if options.backend not in ("auto", "mpi"):

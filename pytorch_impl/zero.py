@@ -32,7 +32,7 @@ from pytorch_impl.world import all_gather, join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    """Join the world that torchrun started and train the model in it, as the command line says."""
     task, options = parse_command_line(ZERO, __doc__)
     world, device = join(ZERO, task, options)
     _train(Run(ZERO, task, options, world), device)

@@ -1,1 +1,1 @@
-"""TensorFlow's ways to train the MLP, one file each."""
+"""TensorFlow's ways to train the model, one file each."""

@@ -50,7 +50,7 @@ def create_model(
     jit_compile: bool = False,
     make_optimizer: Callable[..., keras.optimizers.SGD] = keras.optimizers.SGD,
 ) -> keras.Model:
-    """The compiled MLP with the contract's weights, momentum and step. Call it in the strategy's scope, if any.
+    """The compiled model with the contract's weights, momentum and step. Call it in the strategy's scope, if any.
 
     `make_optimizer` takes the arguments of Keras's SGD.
     """

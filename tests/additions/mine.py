@@ -26,7 +26,7 @@ from pytorch_impl.world import join, leave
 
 
 def main() -> None:
-    """Join the world that torchrun started and train the MLP in it, as the command line says."""
+    """Join the world that torchrun started and train the model in it, as the command line says."""
     task, options = parse_command_line(MINE, __doc__)
     world, device = join(MINE, task, options)
     _train(Run(MINE, task, options, world), device)

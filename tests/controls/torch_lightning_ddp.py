@@ -38,7 +38,7 @@ def changing(script, change):
         for parameter in model.parameters():
             parameter.grad = change(parameter)
 
-    return patch.object(script["MLP"], "on_before_optimizer_step", change_all)
+    return patch.object(script["Network"], "on_before_optimizer_step", change_all)
 
 
 CONTROLS = {

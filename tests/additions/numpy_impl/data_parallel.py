@@ -21,7 +21,7 @@ from numpy_impl.strategies import DATA_PARALLEL
 
 
 def main() -> None:
-    """Join the world that mpirun started and train the MLP in it, as the command line says."""
+    """Join the world that mpirun started and train the model in it, as the command line says."""
     task, options = parse_command_line(DATA_PARALLEL, __doc__)
     from mpi4py import MPI  # Starts MPI.
 
