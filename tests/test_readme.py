@@ -68,6 +68,7 @@ ELSEWHERE = {
         "tests/reports/test_main.py::"
         "test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy"
     ),
+    "nox -s report -- --appendix": "tests/reports/test_main.py::test_an_appendix_has_every_table_in_the_pdf",
     "nox -s report -- --sweep .+": (
         "tests/reports/test_main.py::test_the_figure_of_a_sweep_is_written_where_it_is_asked_for"
     ),
