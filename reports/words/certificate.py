@@ -17,7 +17,10 @@ from reports.tables.material import Material
 from reports.words import data
 
 _MOST_STEPS = 60  # Of a line.
-_HEIGHT = 38.0  # Millimetres of the figure.
+_HEIGHT, _ROWS_OF_PANELS = (
+    38.0,
+    7,
+)  # Millimetres of the figure, and rows of the table that each more row of panels takes.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm.
 
 _ABOUT = (
@@ -36,6 +39,9 @@ def section(material: Material, most_rows: int) -> list[blocks.Block]:
     verdicts = [sentence(material.certificates), without_exchange(material.certificates)]
     compared = [each for each in material.beside_oracle if each.exchange and len(each.oracle_losses)]
     figure = [_figure(compared, style.styles(material.colors))] if compared else []
+    # Panels of more than three tasks stand in further rows, each as high as so many rows of the table.
+    panels = {(each.preset, each.global_batch, each.seed) for each in compared}
+    most_rows = max(3, most_rows - _ROWS_OF_PANELS * (math.ceil(len(panels) / 3) - 1)) if panels else most_rows
     said = blocks.text(" ".join(filter(None, [_ABOUT, *verdicts]))) | {"small": True}
     return [said, *_recipes(material.certificates, most_rows), *figure]
 
