@@ -1,6 +1,7 @@
 """What the evidence of a launch says: the recipes of its updates, beside those that its strategy declares."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -250,10 +251,12 @@ class _Reader:
         trained = self._trained
         index = step - trained.first_step
         row_losses = np.concatenate([gradient.row_losses for gradient in update.gradients])
-        expected = [float(part.mean()) for part in np.array_split(row_losses, max(1, len(trained.losses)))]
+        # Where the model is divided each process has the loss of the whole batch.
+        parts = 1 if trained.recipe is Recipe.WHOLE_BATCH else max(1, len(trained.losses))
+        expected = [float(part.mean()) for part in np.array_split(row_losses, parts)]
         losses = tuple(
             (recorded[index] if index < len(recorded) else None, loss)
-            for recorded, loss in zip(trained.losses, expected, strict=False)
+            for recorded, loss in zip(trained.losses, itertools.cycle(expected), strict=False)
         )
         known = update.velocity is not None, update.stale is not None, self._are_alike
         unread = Step(step, replica, {}, losses)
