@@ -84,7 +84,9 @@ def _convolution(product: Product) -> tuple[tf.Variable, tf.Variable, Callable]:
     images = _variable(product.rows, product.height, product.width, product.inputs)
     kernel = _variable(product.size, product.size, product.inputs, product.outputs)
     edges = [0, 0, product.padding, product.padding, product.padding, product.padding, 0, 0]
-    about = {"strides": [1, 1, 1, 1], "padding": "EXPLICIT", "explicit_paddings": edges}
+    borders = {0: "VALID", (product.size - 1) / 2: "SAME"}.get(product.padding, "EXPLICIT")
+    about = {"strides": [1, 1, 1, 1], "padding": borders}
+    about |= {"explicit_paddings": edges} if borders == "EXPLICIT" else {}
     gradients = _variable(*tf.raw_ops.Conv2D(input=images, filter=kernel, **about).shape)
     return {
         "forward": (images, kernel, lambda x, w: tf.raw_ops.Conv2D(input=x, filter=w, **about)),
