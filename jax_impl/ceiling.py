@@ -1,4 +1,4 @@
-"""The ceiling of JAX's strategies: the matrix products of a step, and an all-reduce of its gradients, alone.
+"""The ceiling of JAX's strategies: a step's products and convolutions, and an all-reduce of its gradients.
 
 To start it: `python jax_impl/ceiling.py --workers 2 --preset pathway`.
 """

@@ -1,4 +1,4 @@
-"""The ceiling of PyTorch's strategies: the matrix products of a step, and an all-reduce of its gradients, alone.
+"""The ceiling of PyTorch's strategies: a step's products and convolutions, and an all-reduce of its gradients.
 
 To start it: `torchrun --nproc-per-node 2 pytorch_impl/ceiling.py --preset pathway`.
 """

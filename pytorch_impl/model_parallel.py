@@ -104,7 +104,7 @@ def cut_into_stages(costs: Sequence[int], stages: int) -> list[range]:
     layouts = []
     for cuts in itertools.combinations(range(1, len(costs)), stages - 1):
         layouts.append([range(*ends) for ends in itertools.pairwise((0, *cuts, len(costs)))])
-    return min(layouts, key=lambda layout: max(sum(costs[piece] for piece in pieces) for pieces in layout))
+    return min(layouts, key=lambda layout: max(sum(costs[piece] for piece in stage) for stage in layout))
 
 
 def _export_state(task: Task, network: nn.Module, optimizer: torch.optim.Optimizer, names: list[str]) -> State:

@@ -1,4 +1,4 @@
-"""The ceiling of TensorFlow's strategies: the matrix products of a step, and an all-reduce of its gradients, alone.
+"""The ceiling of TensorFlow's strategies: a step's products and convolutions, and an all-reduce of its gradients.
 
 To start it: `python tf_impl/ceiling.py --workers 2 --preset pathway`.
 """
@@ -83,10 +83,7 @@ def _convolution(product: Product) -> tuple[tf.Variable, tf.Variable, Callable]:
     """The factors of a convolution, or of one of its gradients, and what computes it."""
     images = _variable(product.rows, product.height, product.width, product.inputs)
     kernel = _variable(product.size, product.size, product.inputs, product.outputs)
-    edges = [0, 0, product.padding, product.padding, product.padding, product.padding, 0, 0]
-    borders = {0: "VALID", (product.size - 1) / 2: "SAME"}.get(product.padding, "EXPLICIT")
-    about = {"strides": [1, 1, 1, 1], "padding": borders}
-    about |= {"explicit_paddings": edges} if borders == "EXPLICIT" else {}
+    about = {"strides": [1, 1, 1, 1], "padding": "SAME" if product.padding else "VALID"}
     gradients = _variable(*tf.raw_ops.Conv2D(input=images, filter=kernel, **about).shape)
     return {
         "forward": (images, kernel, lambda x, w: tf.raw_ops.Conv2D(input=x, filter=w, **about)),

@@ -28,16 +28,18 @@ class Passed:
     outputs: np.ndarray
     backward: Callable[[np.ndarray, float], Gradients]
     """Of the gradient by the outputs, and of a kink: a slope that jumps where a value is 0 jumps there instead."""
-    kink_distance: float = math.inf
-    """The least distance of a value from a jump of the slope."""
+    kink_distance: Callable[[], float] = lambda: math.inf
+    """The least distance of a value from a jump of the slope. Finding it takes time, which few need."""
 
 
 @dataclass(frozen=True)
 class Layer:
     """A layer without parameters that keeps the shape of its values and costs nothing; other kinds say what differs."""
 
-    is_smooth: ClassVar[bool] = True
-    """Whether its slope has no jump. At a jump float32 and float64 can part for good."""
+    @property
+    def is_smooth(self) -> bool:
+        """Whether its slope has no jump. At a jump float32 and float64 can part for good."""
+        return True
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -119,8 +121,13 @@ class Convolution(Layer):
     size: int
     """Height and width of the kernel."""
     padding: int = 0
-    """Zeros around the image."""
+    """Zeros around the image: none, or as many as keep its size."""
     bias: bool = True
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for other paddings, which frameworks don't have in common."""
+        if self.padding not in (0, (self.size - 1) / 2):
+            raise ValueError(f"A kernel of {self.size} has no zeros around the image or keeps its size.")
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -183,7 +190,7 @@ class Pool(Layer):
     size: int = 2
 
     @property
-    def is_smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def is_smooth(self) -> bool:
         """Whether it is an average."""
         return self.kind == "average"
 
@@ -218,8 +225,11 @@ class Pool(Layer):
 
         if self.is_smooth:
             return Passed(squares.mean(axis=-1), backward)
-        between = np.diff(np.partition(squares, -2, axis=-1)[..., -2:], axis=-1)
-        return Passed(squares.max(axis=-1), backward, float(between.min()))
+
+        def kink_distance() -> float:
+            return float(np.diff(np.partition(squares, -2, axis=-1)[..., -2:], axis=-1).min())
+
+        return Passed(squares.max(axis=-1), backward, kink_distance)
 
 
 @dataclass(frozen=True)
@@ -250,7 +260,7 @@ class Activation(Layer):
     kind: Literal["relu", "tanh", "gelu"]
 
     @property
-    def is_smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def is_smooth(self) -> bool:
         """Whether it isn't a ReLU."""
         return self.kind != "relu"
 
@@ -260,7 +270,7 @@ class Activation(Layer):
             return Passed(
                 np.maximum(values, 0),
                 lambda gradient, kink: (lambda: gradient * (values > kink).astype(values.dtype), {}),
-                float(np.abs(values).min()),
+                lambda: float(np.abs(values).min()),
             )
         if self.kind == "tanh":
             outputs = np.tanh(values)
@@ -425,7 +435,7 @@ class Residual(Layer):
         return numbered(self.layers)
 
     @property
-    def is_smooth(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def is_smooth(self) -> bool:
         """Whether all of its layers are."""
         return all(layer.is_smooth for layer in self.layers)
 
@@ -506,12 +516,11 @@ def forward(layers: Mapping[str, Layer], weights: Weights, values: np.ndarray, t
     Without `to_inputs` the way back ends at the first layer with parameters.
     """
     passes = dict[str, Passed]()
-    kink_distance = math.inf
     for name, layer in layers.items():
-        passed = layer.forward(weights_of(name, weights), values)
-        values, kink_distance = passed.outputs, min(kink_distance, passed.kink_distance)
-        if to_inputs or layer.shapes or passes:
-            passes[name] = passed
+        passes[name] = layer.forward(weights_of(name, weights), values)
+        values = passes[name].outputs
+    # Nobody needs the gradient by the inputs of the first layer with parameters, nor what is before it.
+    first = next(name for name, layer in layers.items() if layer.shapes)
 
     def backward(gradient: np.ndarray, kink: float) -> Gradients:
         gradients = list[Arrays]()
@@ -519,6 +528,8 @@ def forward(layers: Mapping[str, Layer], weights: Weights, values: np.ndarray, t
         for name, passed in reversed([*passes.items()]):
             by_inputs, own = passed.backward(by_inputs(), kink)
             gradients.append({f"{name}.{kind}": value for kind, value in own.items()})
+            if name == first and not to_inputs:
+                break
         return by_inputs, {name: value for own in reversed(gradients) for name, value in own.items()}
 
-    return Passed(values, backward, kink_distance)
+    return Passed(values, backward, lambda: min(passed.kink_distance() for passed in passes.values()))

@@ -251,12 +251,15 @@ def forward(task: Task, weights: Mapping[str, np.ndarray], features: np.ndarray)
 class Computed:
     """What a batch gives."""
 
-    loss: float
-    """The mean of the row losses."""
     gradients: State
     row_losses: np.ndarray
-    kink_distance: float
+    kink_distance: Callable[[], float]
     """The least distance of a value from a jump of a slope."""
+
+    @property
+    def loss(self) -> float:
+        """The mean of the row losses."""
+        return float(self.row_losses.mean())
 
 
 def loss_and_gradients(
@@ -274,8 +277,7 @@ def loss_and_gradients(
     np.put_along_axis(by_logits, chosen, np.take_along_axis(by_logits, chosen, -1) - 1, -1)
     by_logits /= labels.size
     _, gradients = passed.backward(by_logits, kink)
-    losses = _row_losses(log_probabilities, labels)
-    return Computed(float(losses.mean()), gradients, losses, passed.kink_distance)
+    return Computed(gradients, _row_losses(log_probabilities, labels), passed.kink_distance)
 
 
 def row_losses(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """What the evidence of a launch says: the recipes of its updates, beside those that its strategy declares."""
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,7 +173,7 @@ def owners_of(task: Task, workers: int) -> dict[str, int]:
     `_partition_parameters` of `ZeroRedundancyOptimizer`.
     """
     held, owners = [0] * workers, dict[str, int]()
-    sizes = {name: value.size for name, value in model.initial_weights(task).items()}
+    sizes = {name: math.prod(shape) for name, shape in model.parameter_shapes(task).items()}
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         owners[name] = held.index(min(held))
         held[owners[name]] += sizes[name]
@@ -252,11 +251,11 @@ class _Reader:
         index = step - trained.first_step
         row_losses = np.concatenate([gradient.row_losses for gradient in update.gradients])
         # Where the model is divided each process has the loss of the whole batch.
-        parts = 1 if trained.recipe is Recipe.WHOLE_BATCH else max(1, len(trained.losses))
-        expected = [float(part.mean()) for part in np.array_split(row_losses, parts)]
+        is_whole, many = trained.recipe is Recipe.WHOLE_BATCH, len(trained.losses)
+        parts = [row_losses] * many if is_whole else np.array_split(row_losses, many)
         losses = tuple(
-            (recorded[index] if index < len(recorded) else None, loss)
-            for recorded, loss in zip(trained.losses, itertools.cycle(expected), strict=False)
+            (recorded[index] if index < len(recorded) else None, float(own.mean()))
+            for recorded, own in zip(trained.losses, parts, strict=True)
         )
         known = update.velocity is not None, update.stale is not None, self._are_alike
         unread = Step(step, replica, {}, losses)

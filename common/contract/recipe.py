@@ -187,7 +187,7 @@ def worker_gradient(
     mean, single = computed.gradients, {name: weights[name].astype(np.float32) for name in names}
     rounded = model.loss_and_gradients(task, single, features.astype(np.float32), labels).gradients
     noise = {name: _TIMES_NUMPY * float(np.linalg.norm(rounded[name] - mean[name])) for name in names}
-    if computed.kink_distance <= KINK_DISTANCE:
+    if computed.kink_distance() <= KINK_DISTANCE:
         below, above = (
             model.loss_and_gradients(task, exact, *rows, kink=kink).gradients
             for kink in (-KINK_DISTANCE, KINK_DISTANCE)

@@ -1,4 +1,4 @@
-"""The probes' loop: the matrix products of one training step and one exchange of its gradients, clocked alone."""
+"""The probes' loop: the products and convolutions of a step and one exchange of its gradients, clocked alone."""
 
 import dataclasses
 import math

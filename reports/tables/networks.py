@@ -22,8 +22,8 @@ FEWEST = 3
 def table(cells: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:
     """One row for each synchronous cell of several workers under weak scaling whose base was measured.
 
-    Empty where fewer than FEWEST networks were measured. `line` is NaN for a strategy with fewer. It pays from
-    `pays_from` operations per byte on: NaN where it never does, 0 where it always does.
+    Empty where fewer than FEWEST networks were measured, or one kind of network alone. `line` is NaN for a strategy
+    with fewer. It pays from `pays_from` operations per byte on: NaN where it never does, 0 where it always does.
     """
     rows = cells[cells["exchange"] & cells["synchronous"] & cells["same_maths"] & (cells["scaling"] == "weak")]
     rows = rows[(rows["workers"] > 1) & rows["speed_up"].notna()].reset_index(drop=True)
@@ -31,7 +31,7 @@ def table(cells: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Rec
     tasks = [records[first[regime]].task for regime in rows["regime"]]
     rows["network"] = [task.preset for task in tasks]
     rows["operations_per_byte"] = [model.operations(task) * task.batch / model.parameter_bytes(task) for task in tasks]
-    if rows["operations_per_byte"].nunique() < FEWEST:
+    if rows["operations_per_byte"].nunique() < FEWEST or len({task.model for task in tasks}) < 2:
         rows = rows[:0]
     step = rows["speed_up"] * rows["seconds"]
     rows["low"], rows["high"] = step / rows["high_seconds"], step / rows["low_seconds"]

@@ -116,11 +116,10 @@ def row_of(case: tuple[str, str, int], pairs: Pairs) -> list[str]:
 
 
 def task_for(preset: str, workers: int) -> Task:
-    """64 rows per worker on pathway in 160 windows, 512 on wide in 24."""
-    steps = {"steps": 4050, "warmup_steps": 50, "window_steps": 25}
-    if preset == "wide":
-        steps = {"steps": 50, "warmup_steps": 2, "window_steps": 2}
-    return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **steps)
+    """64 rows per worker on pathway in 160 windows, 512 on wide in 24, 64 on mnist_cnn in 40."""
+    steps, warmup_steps, window_steps = {"wide": (50, 2, 2), "mnist_cnn": (210, 10, 5)}.get(preset, (4050, 50, 25))
+    lengths = {"steps": steps, "warmup_steps": warmup_steps, "window_steps": window_steps}
+    return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **lengths)
 
 
 def options_for(strategy: Strategy, backend: str) -> Options:

@@ -117,15 +117,15 @@ def test_no_position_of_a_text_is_told_what_comes_later():
 
 def test_a_kink_moves_the_jump_of_a_slope_and_its_distance_is_told():
     relu = Activation("relu").forward({}, np.array([[-2.0, 1e-7, 0.5]]))
-    assert relu.kink_distance == pytest.approx(1e-7)
+    assert relu.kink_distance() == pytest.approx(1e-7)
     ones = np.ones((1, 3))
     assert [relu.backward(ones, kink)[0]().tolist() for kink in (0.0, 1e-6)] == [[[0, 1, 1]], [[0, 0, 1]]]
     image = np.array([1.0, 3.0, 0.0, 3.0 - 1e-7]).reshape(1, 2, 2, 1)
     pool = Pool("maximum").forward({}, image)
-    assert pool.kink_distance == pytest.approx(1e-7)
+    assert pool.kink_distance() == pytest.approx(1e-7)
     by_inputs = [pool.backward(np.ones((1, 1, 1, 1)), kink)[0]().ravel().tolist() for kink in (0.0, -1e-6, 1e-6)]
     assert by_inputs == [[0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
-    assert Pool("average").forward({}, image).kink_distance == math.inf
+    assert Pool("average").forward({}, image).kink_distance() == math.inf
 
 
 def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_literature():

@@ -223,6 +223,14 @@ def test_a_framework_has_its_own_words_for_a_remedy():
     assert said.endswith("summed, not averaged. Do it so.")
 
 
+def test_each_process_of_a_divided_model_has_the_loss_of_the_whole_batch():
+    divided = {"recipe": Recipe.WHOLE_BATCH, "rows": lambda task, step, workers: shards(task, step, 1) * workers}
+    assert mistakes_of(**divided) == ()
+    # Processes that have the losses of their halves don't have the batch's.
+    [said] = mistakes_of(recipe=Recipe.WHOLE_BATCH)
+    assert "loss" in said
+
+
 @pytest.mark.parametrize("recipe", [Recipe.OWN_SHARD, Recipe.OWN_PART])
 def test_without_exchange_each_replica_may_differ_and_has_its_own_share(recipe):
     factor = np.float32(1 if recipe is Recipe.OWN_SHARD else 0.5)
