@@ -14,6 +14,7 @@ import nox
 
 sys.path.insert(0, str(Path(__file__).parent))  # Nox, as a program of its own, doesn't look for modules here.
 
+from common.check import training_file
 from common.declarations import catalogue
 from common.declarations.strategy import Family, Strategy
 from common.environments import installation, shadows, uv
@@ -91,6 +92,17 @@ def compare(session: nox.Session) -> None:
     quick = {each.family.environment for each in STRATEGIES.values() if each.quick}
     needed = [name for name in FAMILIES if is_full or name in quick or environment(name).made.exists()]
     measure(session, "common.sessions.compare", needed)
+
+
+@nox.session(tags=[START_HERE])
+def check(session: nox.Session) -> None:
+    """Referee your own training: `-- my_training.py`, a folder of files, or `-- --evidence FOLDER` of watched steps."""
+    if "--evidence" in session.posargs:
+        prepare(session, "torch")
+        run(session, "-m", "pytorch_impl.watched", *session.posargs, name="torch")
+        return
+    paths = [Path(word) for word in session.posargs if Path(word).exists()]
+    run_with_tools(session, "-m", "common.check", *session.posargs, environments=training_file.environments(paths))
 
 
 @nox.session(tags=[START_HERE])

@@ -318,9 +318,12 @@ def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) 
     """Make a typeset PDF of what an experiment observed, and beside it an HTML page.
 
     Args:
-        results: Folder of the session, with its records (*.json) and its observations.
+        results: Folder of the session, with its records (*.json) and its observations. What folders below it observed
+            has a PDF and a page of its own, with that folder's name.
         out: The PDF to write; a name that ends in .svg gets the first figure alone.
     """
+    for below in sorted(results.glob(f"*/{display.DISPLAY}")):
+        write_report(below.parent, out.with_name(f"{out.stem}-{below.parent.name}.pdf"))
     found = display.read(results)
     kind = _KINDS.get(found.display.payload)
     records = read_presented(results, kind) if kind else {}

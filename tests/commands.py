@@ -15,6 +15,7 @@ from unittest.mock import Mock, patch
 import nox
 import tyro
 
+from common.check import __main__ as referee
 from common.declarations import catalogue
 from common.declarations.arguments import parse_command_line
 from common.declarations.strategy import Strategy
@@ -192,6 +193,7 @@ LABORATORY = sorted((ROOT / "common" / "laboratory").glob("[!_]*.py"))
 
 PARSERS = {
     "common.launching.launch": launch.prepare,
+    "common.check": lambda options: tyro.cli(referee.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
     **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
     "reports": partial(_parse_only, write_report),

@@ -11,6 +11,7 @@ _EXPERIMENTS = ("laboratory/test_collectives.", "laboratory/test_exchanges", "la
 _STARTS_STRATEGIES = (
     "_impl/",
     "contract/",
+    "common/check/",
     "test_installation",
     "test_noxfile",
     "test_readme",

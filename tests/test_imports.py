@@ -32,7 +32,8 @@ ROOMS = {
 }
 """What each room of `common/` may import, beside itself."""
 ROOMS["sessions"] = {*ROOMS, "common"}
-ROOMS["laboratory"] = {*ROOMS}
+ROOMS["check"] = {*ROOMS}
+ROOMS["laboratory"] = {*ROOMS} - {"check"}
 
 
 ROOMS_OF_REPORTS = {

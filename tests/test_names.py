@@ -12,6 +12,10 @@ SOURCE = "PyTorch's"
 """Documentation that the contract's formulas come from."""
 
 
+OF_USERS = ("common/check/assignment.py", "common/check/watch.py", "common/check/exercises/")
+"""What a user's own training imports, copies or fills in: it speaks of that training's framework."""
+
+
 def declared_names():
     """Every name that a declaration gives to something."""
     folders = {strategy.script.partition("/")[0] for strategy in strategies().values()}
@@ -46,6 +50,7 @@ def test_a_folder_that_serves_every_framework_names_none(folder):
     said = {
         str(path.relative_to(ROOT)): names_said_in(path.read_text(), declared_names())
         for path in sorted((ROOT / folder).rglob("*.py"))
+        if not any(str(path.relative_to(ROOT)).startswith(each) for each in OF_USERS)
     }
     assert {path: found for path, found in said.items() if found} == {}
 

@@ -46,7 +46,7 @@ def test_the_menu_begins_with_where_to_start_and_keeps_each_group_together():
     tags = {name: session.tags for name, session in sessions().items()}
     groups = [group for group, _ in groupby(tags.values())]
     assert groups == [["start here"], ["strategies"], ["laboratory"], ["development"]]
-    assert list(tags)[:2] == ["compare", "report"]
+    assert list(tags)[:3] == ["compare", "check", "report"]
     assert {name for name, group in tags.items() if group == ["strategies"]} == {*strategies()}
 
 

@@ -90,7 +90,7 @@ def main() -> None:
     if parent:
         end_with_parent(int(parent))
     program, request, command = prepare(sys.argv[1:])
-    _enter_private_network()
+    enter_private_network()
     exit_on_signals()
     note_what_is_left_out()
     # A session keeps all output in the launch's log, and reads there how it ended.
@@ -166,7 +166,7 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
     return program, request, command_for(program, request.workers, script, port, request.options)
 
 
-def _enter_private_network() -> None:
+def enter_private_network() -> None:
     """Start this program anew in a network namespace of its own, or say that there is none.
 
     There nothing outside reaches the frameworks' servers, which listen on every interface, and the bytes of the

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import IO, NoReturn
 
@@ -57,6 +58,7 @@ def run_group(
     waited_for: int | None = None,
     restarted: Collection[int] = (),
     streams: Mapping[str, IO[str] | int] | None = None,
+    folder: Path = ROOT,
 ) -> Outcome:
     """Run the commands side by side until all have ended, one has failed or the deadline is over; then stop everything.
 
@@ -77,7 +79,7 @@ def run_group(
     def start(number: int) -> None:
         running[number] = subprocess.Popen(
             commands[number],
-            cwd=ROOT,
+            cwd=folder,
             env=environment,
             start_new_session=True,
             stdin=streams.get("stdin"),

@@ -192,7 +192,9 @@ def run(experiment: Experiment[Any]) -> None:
     if output.plan:
         results = arguments.session.results
         plan = experiment.plan(scope, results) if experiment.plan else _plan(experiment, scope)
-        _print(console, display.Table(title="", columns=[*plan.columns], rows=plan.astype(str).to_numpy().tolist()))
+        print_table(
+            console, display.Table(title="", columns=[*plan.columns], rows=plan.astype(str).to_numpy().tolist())
+        )
         return
     ensure_writable(output.out)
     experiment.prepare(scope, arguments.session.results)
@@ -244,7 +246,7 @@ def conclude(console: Console, experiment: Experiment[Any], folder: Path, out: P
         found = observed_of(experiment, launches)
         found.write(folder)
         for each in display.tables(found):
-            _print(console, each)
+            print_table(console, each)
         for sentence in [display.answer(found), *found.display.sentences]:
             console.print(sentence, markup=False, highlight=False)
     status = experiment.keep(folder, launches)
@@ -263,7 +265,7 @@ def observed_of(experiment: Experiment[L], launches: Mapping[str, L]) -> Observe
     return Observed(observed, missing, structs.replace(shown, payload=payload))
 
 
-def _print(console: Console, table: display.Table) -> None:
+def print_table(console: Console, table: display.Table) -> None:
     """Print a table, numbers flush right."""
     printed = Table(title=table.title or None, title_justify="left")
     for place, name in enumerate(table.columns):

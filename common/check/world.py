@@ -1,0 +1,307 @@
+"""Start a file of a user's own in a world of its own, hand out its assignment, and keep what it reports.
+
+To start it, as `common.check.marks` does: `python -m common.check.world FOLDER`, with a `world.json` in the folder. The
+file runs in a private network where there is one, with limits, and always ends. What it reports is stamped here.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import re
+import resource
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import psutil
+
+from common.check.assignment import HELLO, ROWS, SOCKET, STEP, Assigned
+from common.check.training_file import MPIRUN, PROCESSES
+from common.contract import dataset, model
+from common.contract.rows import Share
+from common.contract.task import Task
+from common.declarations import catalogue
+from common.declarations.strategy import MPI_RANKS, PROCESS, Launch, Launcher, Strategy, mpirun, rank_by
+from common.errors import LaunchFailedError, exit_with_one_line
+from common.launching import launch
+from common.launching.inheritance import inherited
+from common.launching.processes import (
+    Outcome,
+    end_with_parent,
+    exit_on_signals,
+    first_to_end,
+    free_ports,
+    run_group,
+    signal_all,
+)
+from common.measurement import machine
+from common.paths import ROOT
+from common.records.header import Part
+
+REPORTED = "reported.npz"
+"""File of what was reported: losses, (processes, steps), weights, (processes, steps, elements), and of a step the
+`seconds` and the bytes that were `sent`."""
+
+CLOCKED_FROM = 4
+"""Steps before the clock and the counter of bytes start."""
+
+_LOOK_SECONDS = 0.25
+"""From one look at the limits to the next."""
+
+_MOST_BYTES = 2**30
+"""Of one file that is written, and of all files below the folder."""
+
+_OWN_PROCESSES = ("unshare", "--pid", "--fork", "--kill-child")
+"""What gives a program a process namespace: whatever it has started ends with it (unshare(1))."""
+
+
+class World(Part, frozen=True, kw_only=True):
+    """One launch of a file."""
+
+    file: str
+    workers: int
+    launcher: str
+    like: str
+    """The strategy whose environment, settings and launcher it takes."""
+    task: Task
+    is_whole: bool = False
+    """Whether each process gets the whole batch, as parts of one model do."""
+    memory_gigabytes: float
+    """Of all its processes together."""
+    most_processes: int
+    """As many it may have at a time."""
+
+    @property
+    def process_count(self) -> int:
+        """Processes that ask for rows."""
+        return 1 if self.launcher == PROCESS.name else self.workers
+
+
+class Desk:
+    """Hands out the rows of each step, and keeps what comes back, by rank."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self.name, self._data = world, f"lockstep-{secrets.token_hex(8)}", dataset.load(world.task)
+        ranks, count = range(world.process_count), 1 if world.is_whole else world.process_count
+        rows = world.task.batch // count
+        self._shares = [Share(world.task.batch, 0 if world.is_whole else rank * rows, rows) for rank in ranks]
+        self._addresses = [f"127.0.0.1:{port}" for port in free_ports(len(ranks))]
+        self._locks = [threading.Lock() for _ in ranks]
+        self.losses: list[list[float]] = [[] for _ in ranks]
+        self.weights: list[list[np.ndarray]] = [[] for _ in ranks]
+        self._moments: list[list[float]] = [[] for _ in ranks]
+        self._bytes: list[int] = []
+
+    def open(self) -> None:
+        """Answer whoever connects from now on, in threads that end with this process."""
+        listener = Listener(f"\0{self.name}", "AF_UNIX", backlog=64)
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def _accept(self, listener: Listener) -> None:
+        while True:
+            connection = listener.accept()
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: Connection) -> None:
+        rank = self._rank_of(connection)
+        # A second connection of a rank, as of a process that it forked, gets nothing.
+        if rank is None or not self._locks[rank].acquire(blocking=False):
+            connection.close()
+            return
+        task, share = self._world.task, self._shares[rank]
+        shapes = model.parameter_shapes(task)
+        size = sum(int(np.prod(shape)) for shape in shapes.values())
+        numbers = share.rows(len(self._data.train_labels), task.seed, 0, task.steps)
+        try:
+            while True:
+                message = connection.recv_bytes(16 + 4 * size)
+                if message == HELLO:
+                    said = Assigned(
+                        rank,
+                        self._world.workers,
+                        self._addresses,
+                        shapes,
+                        task.steps,
+                        share.count,
+                        task.learning_rate,
+                        task.momentum,
+                        task.weight_decay,
+                    )
+                    connection.send_bytes(json.dumps(dataclasses.asdict(said)).encode())
+                    initial = model.initial_weights(task)
+                    connection.send_bytes(np.concatenate([initial[name].ravel() for name in shapes]).tobytes())
+                elif message == ROWS:
+                    own = next(numbers)
+                    connection.send_bytes(self._data.train_features[own].tobytes())
+                    connection.send_bytes(self._data.train_labels[own].tobytes())
+                elif message.startswith(STEP) and len(message) == len(STEP) + 8 + 4 * size:
+                    self._note(rank, message[len(STEP) :])
+                else:
+                    return
+        except (EOFError, OSError, StopIteration):
+            return
+        finally:
+            connection.close()
+
+    def _note(self, rank: int, reported: bytes) -> None:
+        self._moments[rank].append(time.monotonic())
+        self.losses[rank].append(float(np.frombuffer(reported[:8], np.float64)[0]))
+        self.weights[rank].append(np.frombuffer(reported[8:], np.float32))
+        steps = len(self.losses[rank])
+        if rank == 0 and steps in (CLOCKED_FROM, self._world.task.steps) and machine.has_private_network():
+            self._bytes.append(machine.bytes_sent("lo"))
+
+    def _rank_of(self, connection: Connection) -> int | None:
+        """The rank of the process at the other end, by the variables that its launcher gave it."""
+        if self._world.process_count == 1:
+            return 0
+        with socket.socket(fileno=os.dup(connection.fileno())) as other:
+            credentials = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        try:
+            pid, *_ = struct.unpack("3i", credentials)
+            task = launcher_of(self._world).task_in(psutil.Process(pid).environ()) or ""
+        except psutil.Error:
+            return None
+        rank = re.fullmatch(r"rank (\d+)", task)
+        return int(rank[1]) if rank and int(rank[1]) < self._world.process_count else None
+
+    def lack(self) -> str:
+        """What is missing of what was to be reported, in a sentence; empty: nothing."""
+        done, steps = [len(losses) for losses in self.losses], self._world.task.steps
+        if max(done) == 0:
+            return "It ended without a step: call assignment.step after each one."
+        if min(done) < steps:
+            rank = done.index(min(done))
+            return f"Rank {rank} reported {done[rank]} of {steps} steps."
+        wrong = [rank for rank, own in enumerate(self.weights) if not np.isfinite(own[-1]).all()]
+        return f"Rank {wrong[0]}'s weights aren't finite: look at the rate, and at what is divided by." if wrong else ""
+
+    def keep(self, path: Path) -> None:
+        """Keep what was reported, with the time and the bytes of a step; NaN: there is no private network."""
+        clocked = self._world.task.steps - CLOCKED_FROM
+        seconds = max(own[-1] - own[CLOCKED_FROM - 1] for own in self._moments) / clocked
+        sent = (max(self._bytes) - min(self._bytes)) / clocked if self._bytes else math.nan
+        np.savez(path, seconds=seconds, sent=sent, losses=np.array(self.losses), weights=np.array(self.weights))
+
+
+def launcher_of(world: World) -> Launcher:
+    """The launcher of this name: one that a strategy declares, or one of those beside them."""
+    if world.launcher == PROCESSES:
+        return Launcher(name=PROCESSES, command=PROCESS.command, task_in=rank_by("RANK"))
+    if world.launcher == MPIRUN:
+        return Launcher(name=MPIRUN, command=mpirun, task_in=rank_by(*MPI_RANKS))
+    return PROCESS if world.launcher == PROCESS.name else catalogue.find(world.like).launcher
+
+
+def commands(world: World, like: Strategy, script: Path) -> list[list[str]]:
+    """The command lines that start the file: one, or one for each process, with RANK and the like."""
+    python, ports = launch.python_for(like), free_ports(2)
+    made = launcher_of(world).command(Launch(python, [str(script)], world.workers, ports[0], like.options()))
+    if world.launcher != PROCESSES:
+        return [made]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[1]), "WORLD_SIZE": str(world.workers)}
+    return [
+        ["env", *map("=".join, (meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)}).items()), *made]
+        for rank in range(world.workers)
+    ]
+
+
+def run(world: World, folder: Path) -> None:
+    """Run the file, and leave what it reports in the folder. Raises LaunchFailedError where it doesn't end well."""
+    like, desk = catalogue.find(world.like), Desk(world)
+    own = folder / "own"
+    own.mkdir()
+    script = Path(shutil.copy(world.file, own))
+    desk.open()
+    environment = inherited() | launch.settings_for(like, world.task, "lo")
+    environment |= {SOCKET: desk.name, "PYTHONPATH": str(ROOT), "TMPDIR": str(own), "HOME": str(own)}
+    environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
+    started = commands(world, like, script)
+    if machine.has_private_network() and not subprocess.run([*_OWN_PROCESSES, "true"], capture_output=True).returncode:
+        started = [[*_OWN_PROCESSES, *command] for command in started]
+    for kind, most in ((resource.RLIMIT_FSIZE, _MOST_BYTES), (resource.RLIMIT_CORE, 0)):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+    guard = Guard(world, own)
+    try:
+        outcome = run_group(started, environment, world.task.deadline_seconds, folder=own)
+        reason = guard.reason or _reason(world, outcome)
+    except LaunchFailedError as error:
+        reason = guard.reason or str(error)
+    if reason := reason or desk.lack():
+        raise LaunchFailedError(reason)
+    desk.keep(folder / REPORTED)
+
+
+def _reason(world: World, outcome: Outcome) -> str:
+    """Why it didn't end well; empty: it did. What the log tells, `common.check.marks` reads there."""
+    if outcome.timed_out:
+        return f"It was ended by its deadline of {world.task.deadline_seconds:g} s."
+    if outcome.failed is None:
+        return ""
+    names = [f"rank {rank}" for rank in range(world.workers)] if world.launcher == PROCESSES else [world.launcher]
+    return first_to_end(outcome, names).capitalize()
+
+
+class Guard:
+    """Looks from time to time whether the processes below this one keep to their limits, and ends them if not."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self._world, self._folder = world, folder
+        self.reason = ""
+        """What they took too much of, in a sentence; empty: nothing."""
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        this = psutil.Process()
+        while not self.reason:
+            time.sleep(_LOOK_SECONDS)
+            self.reason = self._excess(this.children(recursive=True))
+        # First those whose end is that of their process namespace.
+        signal_all(this.children(), signal.SIGKILL)
+        signal_all(this.children(recursive=True), signal.SIGKILL)
+
+    def _excess(self, below: Sequence[psutil.Process]) -> str:
+        if len(below) > self._world.most_processes:
+            return f"It had more than {self._world.most_processes} processes: start as many as there are workers."
+        memory = 0
+        for process in below:
+            try:
+                memory += process.memory_info().rss
+            except psutil.Error:
+                continue
+        if memory > self._world.memory_gigabytes * 2**30:
+            return f"It took more than {self._world.memory_gigabytes:g} GiB of memory."
+        if 512 * sum(path.lstat().st_blocks for path in self._folder.rglob("*")) > _MOST_BYTES:
+            return f"It wrote more than {_MOST_BYTES / 2**30:g} GiB."
+        return ""
+
+
+def main() -> None:
+    """Run the world of the folder that the command line names."""
+    parent = os.environ.get(launch.ENDS_WITH)
+    if parent:
+        end_with_parent(int(parent))
+    folder = Path(sys.argv[1])
+    launch.enter_private_network()
+    exit_on_signals()
+    world = msgspec.json.decode((folder / "world.json").read_bytes(), type=World)
+    # The seed is nothing that the file may know.
+    (folder / "world.json").unlink()
+    run(world, folder)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)
