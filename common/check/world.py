@@ -4,6 +4,7 @@ To start it, as `common.check.marks` does: `python -m common.check.world FOLDER`
 file runs in a private network where there is one, with limits, and always ends. What it reports is stamped here.
 """
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -57,13 +58,19 @@ REPORTED = "reported.npz"
 CLOCKED_FROM = 4
 """Steps before the clock and the counter of bytes start."""
 
-_LOOK_SECONDS = 0.25
-"""From one look at the limits to the next."""
+_GLANCE_SECONDS, _LOOK_SECONDS = 0.02, 0.25
+"""From one look at the number of threads to the next, and from one look at all limits."""
+
+_LEAVE_SECONDS = 5.0
+"""What reading the last messages may take."""
 
 _MOST_BYTES = 2**30
 """Of one file that is written, and of all files below the folder."""
 
-_OWN_PROCESSES = ("unshare", "--pid", "--fork", "--kill-child")
+_LIMITED = '(echo 4096 > /proc/sys/kernel/pid_max) 2> /dev/null; exec "$@"'
+"""Limits the threads of a process namespace, which Linux can from 6.14 on, and becomes the program."""
+
+_OWN_PROCESSES = ("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", _LIMITED, "sh")
 """What gives a program a process namespace: whatever it has started ends with it (unshare(1))."""
 
 
@@ -103,16 +110,22 @@ class Desk:
         self.weights: list[list[np.ndarray]] = [[] for _ in ranks]
         self._moments: list[list[float]] = [[] for _ in ranks]
         self._bytes: list[int] = []
+        self._serving: list[threading.Thread] = []
 
     def open(self) -> None:
         """Answer whoever connects from now on, in threads that end with this process."""
         listener = Listener(f"\0{self.name}", "AF_UNIX", backlog=64)
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
+    def close(self) -> None:
+        """Wait until everything has been read that was sent by processes that have ended."""
+        for thread in self._serving:
+            thread.join(_LEAVE_SECONDS)
+
     def _accept(self, listener: Listener) -> None:
         while True:
-            connection = listener.accept()
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            self._serving.append(threading.Thread(target=self._serve, args=(listener.accept(),), daemon=True))
+            self._serving[-1].start()
 
     def _serve(self, connection: Connection) -> None:
         rank = self._rank_of(connection)
@@ -128,17 +141,8 @@ class Desk:
             while True:
                 message = connection.recv_bytes(16 + 4 * size)
                 if message == HELLO:
-                    said = Assigned(
-                        rank,
-                        self._world.workers,
-                        self._addresses,
-                        shapes,
-                        task.steps,
-                        share.count,
-                        task.learning_rate,
-                        task.momentum,
-                        task.weight_decay,
-                    )
+                    sgd = task.learning_rate, task.momentum, task.weight_decay
+                    said = Assigned(rank, self._world.workers, self._addresses, shapes, task.steps, share.count, *sgd)
                     connection.send_bytes(json.dumps(dataclasses.asdict(said)).encode())
                     initial = model.initial_weights(task)
                     connection.send_bytes(np.concatenate([initial[name].ravel() for name in shapes]).tobytes())
@@ -146,11 +150,10 @@ class Desk:
                     own = next(numbers)
                     connection.send_bytes(self._data.train_features[own].tobytes())
                     connection.send_bytes(self._data.train_labels[own].tobytes())
-                elif message.startswith(STEP) and len(message) == len(STEP) + 8 + 4 * size:
+                elif message.startswith(STEP) and len(self.losses[rank]) < task.steps:
                     self._note(rank, message[len(STEP) :])
-                else:
-                    return
-        except (EOFError, OSError, StopIteration):
+        except (EOFError, OSError, StopIteration, ValueError):
+            # It has ended, or sent what no assignment sends.
             return
         finally:
             connection.close()
@@ -240,6 +243,7 @@ def run(world: World, folder: Path) -> None:
         reason = guard.reason or _reason(world, outcome)
     except LaunchFailedError as error:
         reason = guard.reason or str(error)
+    desk.close()
     if reason := reason or desk.lack():
         raise LaunchFailedError(reason)
     desk.keep(folder / REPORTED)
@@ -265,10 +269,13 @@ class Guard:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        this = psutil.Process()
+        this, before, looked = psutil.Process(), _threads(), 0.0
         while not self.reason:
-            time.sleep(_LOOK_SECONDS)
-            self.reason = self._excess(this.children(recursive=True))
+            time.sleep(_GLANCE_SECONDS)
+            # Forks without end fill a machine within a second.
+            if time.monotonic() - looked > _LOOK_SECONDS or _threads() - before > self._world.most_processes:
+                self.reason = self._excess(this.children(recursive=True))
+                before, looked = _threads(), time.monotonic()
         # First those whose end is that of their process namespace.
         signal_all(this.children(), signal.SIGKILL)
         signal_all(this.children(recursive=True), signal.SIGKILL)
@@ -276,17 +283,22 @@ class Guard:
     def _excess(self, below: Sequence[psutil.Process]) -> str:
         if len(below) > self._world.most_processes:
             return f"It had more than {self._world.most_processes} processes: start as many as there are workers."
-        memory = 0
+        memory = written = 0
+        # What is gone meanwhile takes nothing.
         for process in below:
-            try:
+            with contextlib.suppress(psutil.Error):
                 memory += process.memory_info().rss
-            except psutil.Error:
-                continue
+        for path in self._folder.rglob("*"):
+            with contextlib.suppress(OSError):
+                written += 512 * path.lstat().st_blocks
         if memory > self._world.memory_gigabytes * 2**30:
             return f"It took more than {self._world.memory_gigabytes:g} GiB of memory."
-        if 512 * sum(path.lstat().st_blocks for path in self._folder.rglob("*")) > _MOST_BYTES:
-            return f"It wrote more than {_MOST_BYTES / 2**30:g} GiB."
-        return ""
+        return f"It wrote more than {_MOST_BYTES / 2**30:g} GiB." if written > _MOST_BYTES else ""
+
+
+def _threads() -> int:
+    """As many threads as all programs of the machine have, by proc_loadavg(5)."""
+    return int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[2])
 
 
 def main() -> None:

@@ -82,7 +82,10 @@ BAD = {
     "parses_not.py": ("def training(:\n", "It doesn't parse in line 1"),
     "does_nothing.py": ("print('loss 0.01')\n", "It ended without a step: call assignment.step after each one."),
     "hangs.py": ("import time\nwhile True: time.sleep(1)\n", "ended by its deadline of 4 s"),
-    "forks.py": ("import os\nwhile True: os.fork()\n", "It had more than 64 processes"),
+    "forks.py": (
+        "import os, time\nwhile True:\n    os.fork()\n    time.sleep(0.05)\n",
+        "It had more than 64 processes",
+    ),
     "fills_the_disk.py": (
         "import os\nfor number in range(100):\n    file = open(f'{number}', 'wb')\n"
         "    os.posix_fallocate(file.fileno(), 0, 2**26)\nwhile True: pass\n",
