@@ -106,6 +106,8 @@ class Trained:
     first_step: int
     losses: Sequence[Sequence[float | None]]
     """Of each shard, or each process where nothing is divided, by step from the first on."""
+    micro_batches: int = 1
+    """Of each worker in a step; each has a gradient of its own, those of a worker one after the other."""
 
     @property
     def shards(self) -> int:
