@@ -156,7 +156,12 @@ class TensorUpdate:
     @property
     def deviates(self) -> bool:
         """Whether the declared counts leave more than rounding explains."""
-        return self.residual(self.declared) > self.solved.floor(self.vector(self.declared))
+        return self.residual(self.declared) > self.floor
+
+    @property
+    def floor(self) -> float:
+        """What rounding explains of an update by the declared counts, over its norm."""
+        return self.solved.floor(self.vector(self.declared))
 
     def vector(self, counts: Counts) -> np.ndarray:
         """The counts of the columns that there are."""

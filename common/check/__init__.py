@@ -1,0 +1,1 @@
+"""A user's own training, refereed by the recipe of its updates."""
