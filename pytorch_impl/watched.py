@@ -330,7 +330,7 @@ def _table(watched: Watched) -> Table:
 def _surest(coefficients: Iterable[Coefficient | None]) -> str:
     """The coefficient of the tensor that tells it best."""
     known = [each for each in coefficients if each]
-    return f"{min(known, key=lambda each: each.uncertainty).value:.4f}" if known else "?"
+    return f"{round(min(known, key=lambda each: each.uncertainty).value, 4) + 0.0:.4f}" if known else "?"
 
 
 def _imported(name: str) -> Callable:
