@@ -50,6 +50,9 @@ CLIPPED = 1e-4
 TIMES_ROUNDED = 4.0
 """How many times as far from float64 as this process's gradient of the training's precision another one may be."""
 
+NEGLIGIBLE = 1e-6
+"""A gradient below this part of all together is but rounding, such as that of the bias of an attention's keys."""
+
 REMEDIES = PYTORCH.remedies | {
     "rounded": "Keep them in float32, or call autocast in the function of --loss as well.",
     "clipped": "Leave clipping out, or watch more clipped steps: two with one norm tell it.",
@@ -79,40 +82,34 @@ class Kept:
 class WatchedStep:
     """What was read of a step."""
 
-    updates: Mapping[str, Sequence[TensorUpdate]]
+    unclipped: Mapping[str, Sequence[TensorUpdate]]
     """By BY_ROWS and ALIKE, what the optimizer got of each tensor, beside the shares of that weighting."""
     got: State
     """The same, without the weight decay that should be in it."""
+    factor: float = 1.0
+    """Of clipping."""
 
-    def factor(self, weighting: str) -> float:
-        """How often the weighting's mean gradient counted, by the tensor that tells it best."""
-        best = min(self.updates[weighting], key=lambda update: update.floor)
-        direction = Counts(best.declared.shares, 0.0, 0.0)
-        return 1 + best.solved.along(best.vector(best.declared), best.vector(direction))
-
+    @property
     def norm(self) -> float:
-        """The norm of all tensors together."""
+        """The norm of what the optimizer got."""
         return math.sqrt(sum(float((value**2).sum()) for value in self.got.values()))
 
-    def clipped(self, weighting: str, factor: float) -> list[TensorUpdate]:
-        """The updates beside the weighting's shares times a factor."""
-        shares = tuple(factor * share for share in self.updates[weighting][0].declared.shares)
-        return [replace(each, declared=replace(each.declared, shares=shares)) for each in self.updates[weighting]]
+    def updates(self, weighting: str) -> list[TensorUpdate]:
+        """The updates beside the weighting's shares, clipped."""
+        shares = tuple(self.factor * share for share in self.unclipped[weighting][0].declared.shares)
+        return [replace(each, declared=replace(each.declared, shares=shares)) for each in self.unclipped[weighting]]
 
-    def fits(self, weighting: str, factor: float) -> bool:
+    def fits(self, weighting: str) -> bool:
         """Whether these shares leave no more of any tensor than rounding explains."""
-        return not any(update.deviates for update in self.clipped(weighting, factor))
+        return not any(update.deviates for update in self.updates(weighting))
 
 
 @dataclass(frozen=True)
 class Watched:
-    """What the evidence says."""
+    """What the evidence says: `mistakes` are sentences with a remedy each."""
 
     steps: Sequence[WatchedStep]
-    factors: Sequence[float]
-    """Of clipping, by step; 1 where gradients aren't clipped."""
     mistakes: Sequence[str]
-    """In sentences with a remedy each."""
 
 
 def main() -> None:
@@ -130,8 +127,8 @@ def report(evidence: Path, model: str, loss: str) -> int:
     """
     watched, console = check(evidence, _imported(model), _imported(loss)), Console(width=120, highlight=False)
     console.print(_table(watched))
-    if min(watched.factors) < 1:
-        console.print(f"Gradients are clipped to a norm of {max(step.norm() for step in watched.steps):.4g}.")
+    if any(step.factor < 1 for step in watched.steps):
+        console.print(f"Gradients are clipped to a norm of {max(step.norm for step in watched.steps):.4g}.")
     for sentence in watched.mistakes or [f"Nothing is wrong in the {len(watched.steps)} steps that were watched."]:
         console.print(sentence)
     return int(bool(watched.mistakes))
@@ -154,11 +151,10 @@ def check(folder: Path, build: Callable[[], nn.Module], loss: Callable[[nn.Modul
             steps.append(_read(ranks, build, loss, steps[-1] if steps else None, not apart))
         except ValueError as error:
             raise UserError(f"{ranks[0].path} can't be read ({error}): watch other steps.") from error
-    factors = _clipping(steps)
-    by_step = [step.clipped(BY_ROWS, factor) for step, factor in zip(steps, factors, strict=True)]
-    reading = Reading(tuple(updates[0].step for updates in by_step), 0.0, tuple(sorted(apart)))
-    updates = [update for of_step in by_step for update in of_step]
-    return Watched(steps, factors, [*sentences, *mistakes.named(updates[0].trained, reading, updates, REMEDIES)])
+    steps = _clipped(steps)
+    updates = [update for step in steps for update in step.updates(BY_ROWS)]
+    reading = Reading(tuple(step.updates(BY_ROWS)[0].step for step in steps), 0.0, tuple(sorted(apart)))
+    return Watched(steps, [*sentences, *mistakes.named(updates[0].trained, reading, updates, REMEDIES)])
 
 
 def _evidence(folder: Path) -> Iterator[list[Kept]]:
@@ -195,26 +191,31 @@ def _read(
     precision = next(value.dtype for value in state.values() if value.is_floating_point())
     exact, rounded = (_gradients(ranks, build, loss, state, dtype) for dtype in (torch.float64, precision))
     groups = {name: group for group in facts["groups"] for name in group["parameters"]}
-    old, new, weights, decays = ({} for _ in range(4))
+    negligible = NEGLIGIBLE * sum(float(np.linalg.norm(each)) for gradients in exact for each in gradients.values())
+    weights = {name: state[name].double().numpy() for name in facts["trained"]}
     columns = [Gradient(mean, noise={}) for mean in exact]
-    for name in facts["trained"]:
-        moment = before.get(name, torch.zeros_like(state[name])).double().numpy()
+    old, new, decays, got = ({} for _ in range(4))
+    for name, weight in weights.items():
+        moment = before[name].double().numpy() if name in before else np.zeros_like(weight)
         moved = after[name].double().numpy() if name in after else moment
+        if not np.isfinite(moved).all():
+            raise ValueError(f"{name} isn't finite")
         for column, near in zip(columns, rounded, strict=True):
-            mean = column.mean.setdefault(name, np.zeros_like(moment))
+            mean = column.mean.setdefault(name, np.zeros_like(weight))
             column.noise[name] = TIMES_ROUNDED * float(np.linalg.norm(near.get(name, mean) - mean))
         length = sum(float(np.linalg.norm(column.mean[name])) for column in columns)
+        kept, scale, decay = _rule(facts["optimizer"], groups.get(name), name not in before)
         is_still = np.array_equal(moment, moved)
-        # The bias of an attention's keys has no gradient but rounding.
-        if 0 < length < sum(column.noise[name] for column in columns) or (is_still and not length):
+        start, end = scale * moment if is_still else scale * kept * moment, scale * moved
+        received = end - start - decay * weight
+        is_rounding = max(length, float(np.linalg.norm(received))) < negligible
+        if (is_still and not length) or length < sum(column.noise[name] for column in columns) or is_rounding:
             continue
-        kept, scale, decays[name] = _rule(facts["optimizer"], groups.get(name), name not in before)
-        weights[name], old[name] = state[name].double().numpy(), scale * kept * moment
-        new[name] = old[name] if is_still else scale * moved
+        old[name], new[name], decays[name], got[name] = start, end, decay, received
     if not old:
         raise ValueError("no parameter has a gradient")
     # A gradient that is never set to zero has in it what the optimizer got in the step before.
-    has_last = last is not None and last.updates[ALIKE][0].step.step == facts["step"] - 1
+    has_last = last is not None and last.unclipped[ALIKE][0].step.step == facts["step"] - 1
     stale = {name: last.got.get(name, 0 * old[name]) for name in old} if last and has_last else None
     update = Update(old, new, -1.0, columns, stale=stale, weights=weights, rounding=torch.finfo(precision).eps)
     solved = recipe.solve(update)
@@ -228,7 +229,7 @@ def _read(
         ]
         for weighting, shares in weightings.items()
     }
-    return WatchedStep(updates, {name: new[name] - old[name] - decays[name] * weights[name] for name in old})
+    return WatchedStep(updates, got)
 
 
 def _rule(optimizer: str, group: Mapping[str, Any] | None, is_first: bool) -> tuple[float, float, float]:
@@ -292,37 +293,41 @@ def _rebuilt(described: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], 
     return {"list": list, "tuple": tuple}[kind](_rebuilt(each, tensors, dtype) for each in value)
 
 
-def _clipping(steps: Sequence[WatchedStep]) -> list[float]:
-    """Each step's factor of clipping: to one norm, in two steps or more, where nothing else is wrong of the shares."""
+def _clipped(steps: Sequence[WatchedStep]) -> Sequence[WatchedStep]:
+    """The steps with factors of clipping, where it explains two steps or more by one norm, and the others fit."""
     for weighting in (BY_ROWS, ALIKE):
-        factors = [factor if factor < 1 - CLIPPED else 1.0 for factor in (step.factor(weighting) for step in steps)]
-        clipped = [step.norm() for step, factor in zip(steps, factors, strict=True) if factor < 1]
-        is_one_norm = len(clipped) > 1 and max(step.norm() for step in steps) < (1 + CLIPPED) * min(clipped)
-        if is_one_norm and all(step.fits(weighting, factor) for step, factor in zip(steps, factors, strict=True)):
-            return factors
-    return [1.0] * len(steps)
+        clipped = [replace(step, factor=_factor(step.unclipped[weighting])) for step in steps]
+        norms = [step.norm for step in clipped if step.factor < 1]
+        is_one_norm = len(norms) > 1 and max(step.norm for step in steps) < (1 + CLIPPED) * min(norms)
+        if is_one_norm and all(step.fits(weighting) for step in clipped):
+            return clipped
+    return steps
+
+
+def _factor(updates: Sequence[TensorUpdate]) -> float:
+    """How often the declared shares count in the tensor that tells it best; 1 where it isn't less."""
+    best = min(updates, key=lambda update: update.floor)
+    direction = best.vector(Counts(best.declared.shares, 0.0, 0.0))
+    factor = 1 + best.solved.along(best.vector(best.declared), direction)
+    return factor if factor < 1 - CLIPPED else 1.0
 
 
 def _table(watched: Watched) -> Table:
     """A row for each micro-batch, with what it counted and what it should, and what fits each step."""
     table = Table("step", "rank", "batch", "counted", BY_ROWS, ALIKE, "fits", "decay", "residual", "by rounding")
-    for step, factor in zip(watched.steps, watched.factors, strict=True):
-        fitting = [weighting for weighting in step.updates if step.fits(weighting, factor)]
-        updates = step.clipped([*fitting, BY_ROWS][0], factor)
+    for step in watched.steps:
+        fitting = [weighting for weighting in step.unclipped if step.fits(weighting)]
+        updates = step.updates([*fitting, BY_ROWS][0])
         worst = max(updates, key=lambda each: each.residual(each.declared) / each.floor)
         recipes = [each.solved.recipe for each in updates]
-        fits = " and ".join(fitting) + f" by {factor:.4f}" * (factor < 1) if fitting else "neither"
-        once = [
-            fits,
-            _surest(each.decay for each in recipes),
-            f"{worst.residual(worst.declared):.0e}",
-            f"{worst.floor:.0e}",
-        ]
-        shares = zip(*(of_step[0].declared.shares for of_step in step.updates.values()), strict=True)
+        fits = " and ".join(fitting) + f" by {step.factor:.4f}" * (step.factor < 1) if fitting else "neither"
+        residuals = [f"{value:.0e}" for value in (worst.residual(worst.declared), worst.floor)]
+        once = [fits, _surest(each.decay for each in recipes), *residuals]
+        shares = zip(*(of_step[0].declared.shares for of_step in step.unclipped.values()), strict=True)
         for column, weighted in enumerate(shares):
-            place = divmod(column, updates[0].trained.micro_batches)
+            place = divmod(column, worst.trained.micro_batches)
             counted = _surest(each.shares[column] for each in recipes)
-            cells = [*map(str, (updates[0].step.step, *place)), counted, *(f"{share:.4f}" for share in weighted)]
+            cells = [*map(str, (worst.step.step, *place)), counted, *(f"{share:.4f}" for share in weighted)]
             table.add_row(*cells, *(once if column == 0 else []))
     return table
 

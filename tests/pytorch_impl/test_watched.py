@@ -38,7 +38,7 @@ READ = {
     "halved": (f"{COUNTED} 0.25 instead of 0.50: averaged twice.", (0.4, 0.1)),
     "frozen": ("In positions.weight alone: It didn't move.", None),
     "autocast": ("", None),
-    "autocast in the loop alone": ("Residuals of up to 1e-02 stand beside counts as declared", None),
+    "autocast in the loop alone": ("Residuals of up to ", None),
 }
 
 
