@@ -13,7 +13,6 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -67,11 +66,7 @@ class Kept:
 
     path: Path
     facts: Mapping[str, Any]
-
-    @cached_property
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """All tensors, which are read when they are asked for."""
-        return load_file(self.path)
+    tensors: Mapping[str, torch.Tensor]
 
     def state(self, kind: str) -> dict[str, torch.Tensor]:
         """Tensors by name: of the `model`, of the `batch`, or what the optimizer moves, `before` and `after`."""
@@ -159,24 +154,24 @@ def check(folder: Path, build: Callable[[], nn.Module], loss: Callable[[nn.Modul
 
 def _evidence(folder: Path) -> Iterator[list[Kept]]:
     """Yield what all ranks kept of each step in turn. Raises UserError where it doesn't belong together."""
-    steps, runs = dict[int, dict[int, Kept]](), set[str]()
+    found, runs, ranks = dict[int, dict[int, tuple[Path, dict[str, Any]]]](), set[str](), 0
     for path in folder.glob("step*.rank*.safetensors"):
         try:
             with safe_open(path, "pt") as file:
                 facts = json.loads(file.metadata()["watch"])
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path} can't be read as evidence ({error}): train again.") from error
-        steps.setdefault(facts["step"], {})[facts["rank"]] = Kept(path, facts)
+        found.setdefault(facts["step"], {})[facts["rank"]] = path, facts
         runs.add(facts["run"])
+        ranks = max(ranks, facts["ranks"])
     if len(runs) != 1:
         what = "evidence of several runs: empty it, and train again" if runs else "no evidence: train with Watch first"
         raise UserError(f"{folder} has {what}.")
-    for step, ranks in steps.items():
-        if missing := {*range(next(iter(ranks.values())).facts["ranks"])} - {*ranks}:
-            raise UserError(f"{folder} lacks rank {min(missing)} of step {step}: put the files of all ranks there.")
-    for step in sorted(steps):
-        # Nothing else holds a step's tensors.
-        yield [kept for _, kept in sorted(steps.pop(step).items())]
+    for step, rank in ((step, rank) for step in sorted(found) for rank in range(ranks)):
+        if rank not in found[step]:
+            raise UserError(f"{folder} lacks rank {rank} of step {step}: put the files of all ranks there.")
+    for step in sorted(found):
+        yield [Kept(*found[step][rank], load_file(found[step][rank][0])) for rank in range(ranks)]
 
 
 def _read(

@@ -175,7 +175,7 @@ def test_bad_input_is_refused_in_one_line_with_cause_and_remedy(tmp_path):
         "nothing": "FOLDER/nothing has no evidence: train with Watch first.",
         "damaged": "FOLDER/damaged/step1.rank0.safetensors can't be read as evidence (",
         "another run": "FOLDER/another run has evidence of several runs: empty it",
-        "one rank": "FOLDER/one rank lacks rank 1 of step 1: put the files of all ranks there.",
+        "one rank": "FOLDER/one rank lacks rank 1 of step 0: put the files of all ranks there.",
         "other model": "--model builds none that the weights fit (RuntimeError: Error(s) in loading state_dict",
         "each row": "--loss has no gradient on the batch of rank 0 in step 0 (RuntimeError: grad can be implicitly",
         "number": "--loss has no gradient on the batch of rank 0 in step 0 (",
