@@ -25,6 +25,7 @@ _STARTS_STRATEGIES = (
     "test_earlier_commit",
     "test_executor",
     "measurement/test_collective_calls",
+    "check/test_watch.",
     *_EXPERIMENTS,
 )
 """In the paths of tests that start strategies, or install something."""
@@ -70,6 +71,9 @@ def shared_by(name: str) -> str:
         return "comparison"
     if "tests/slurm/" in name:
         return "slurm"
+    if "test_watch" in name:
+        # What one launch left.
+        return name.partition("::")[0]
     if not _is_slow(name):
         # Each session is alone on a machine, also one whose launches are made up.
         is_of_sessions = re.search("common/(sessions|laboratory)/", name)

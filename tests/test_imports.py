@@ -14,6 +14,9 @@ FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod", "jax", "jax
 COMMON, REPORTS = ROOT / "common", ROOT / "reports"
 IMPLEMENTATIONS = sorted(path for path in ROOT.glob("*_impl") if path.is_dir())
 OURS = {"common", "reports", "tests", "noxfile"} | {path.name for path in IMPLEMENTATIONS}
+COPIED = COMMON / "check" / "watch.py"
+"""Is made to be copied into any repository, beside a training with its framework. So it names that framework, imports
+nothing of ours, and is imported by nothing of ours."""
 PATH_LINES = {f"sys.path.insert(0, str(Path(__file__).{parent}))" for parent in ("parent.parent", "parents[2]")}
 
 
@@ -68,7 +71,7 @@ def room_of(module):
 
 
 def modules_in(*folders):
-    return sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return sorted(path for folder in folders for path in folder.rglob("*.py") if path != COPIED)
 
 
 def imports_of(source, package):
@@ -123,6 +126,13 @@ def test_the_folders_are_where_these_tests_look_for_them():
 
 def test_common_imports_no_framework_and_nothing_of_ours_but_itself():
     assert forbidden_imports([COMMON], FRAMEWORKS | OURS - {"common"}) == {}
+
+
+def test_what_is_copied_elsewhere_imports_one_framework_and_nothing_of_ours():
+    assert imports_of(COPIED.read_text(), "common") - sys.stdlib_module_names == {"torch", "safetensors"}
+    assert doings_of(COPIED.read_text()) == []
+    sources = [path.read_text() for path in modules_in(COMMON, REPORTS, *IMPLEMENTATIONS)]
+    assert not any("common.check.watch" in modules_in_package(source) for source in sources)
 
 
 @pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
@@ -257,7 +267,7 @@ def test_no_module_of_ours_is_named_after_a_library():
 
 
 def test_importing_all_of_common_prints_nothing_starts_no_thread_and_loads_no_framework():
-    paths = [path.relative_to(ROOT).with_suffix("") for path in COMMON.rglob("*.py") if path.stem != "__init__"]
+    paths = [path.relative_to(ROOT).with_suffix("") for path in modules_in(COMMON) if path.stem != "__init__"]
     names = sorted(".".join(path.parts) for path in paths)
     program = (
         f"import importlib, sys, threading; [importlib.import_module(name) for name in {names}]; "

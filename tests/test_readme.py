@@ -62,6 +62,7 @@ ELSEWHERE = {
     r"python -m pytorch_impl\.inference": (
         "tests/pytorch_impl/test_inference.py::test_every_batch_size_has_one_row_of_positive_numbers_in_their_intervals"
     ),
+    r".*nox -s check -- --evidence .+": ("tests/pytorch_impl/test_watched.py::test_the_loop_of_the_readme_is_right"),
     "nox -s horovod_check": "tests/horovod_impl/test_check.py::test_every_collective_is_right",
     r"python -m reports( --results DIR --out FILE\.pdf)?": (
         "tests/reports/test_main.py::"

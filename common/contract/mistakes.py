@@ -25,8 +25,8 @@ _NEAR = 1e-4
 _NOISE_MOVES = 3.0
 """By how many times the largest residual of a step other coefficients may be off: few elements follow their noise."""
 
-_ROUNDED = 1e-2
-"""The largest residual that gradients of 16 bits leave; bfloat16 left 2e-3, float16 3e-4."""
+_ROUNDED = 2e-2
+"""The largest residual that 16 bits leave: gradients of float16 left 3e-4, of bfloat16 2e-3, autocast to it 1.4e-2."""
 
 
 _Made = Callable[[Counts, TensorUpdate], Counts | None]
@@ -39,8 +39,9 @@ class Mistake:
 
     name: str
     sentence: str
-    """With {counted} and {decayed} for the beginnings of sentences on gradients and weights, {found}, {expected} and
-    {shares} for gradients, {velocity} and {stale} for what else was found, and {momentum} for what was asked."""
+    """With {counted} and {decayed} for the beginnings of sentences on gradients and weights, {found}, {expected},
+    {shares} and {declared} for gradients, {velocity} and {stale} for what else was found, and {momentum} for what was
+    asked."""
     remedy: str
     made: _Made
     is_steady: bool = True
@@ -85,12 +86,17 @@ def _whole_times(counts: Counts, update: TensorUpdate) -> Counts | None:
 
 
 def _not_exchanged(counts: Counts, update: TensorUpdate) -> Counts | None:
-    own = tuple(float(worker == update.step.replica) for worker in range(update.trained.shards))
-    return None if update.are_alike else dataclasses.replace(counts, shares=own)
+    return None if update.are_alike else dataclasses.replace(counts, shares=_alone(update, update.step.replica))
 
 
 def _first_alone(counts: Counts, update: TensorUpdate) -> Counts | None:
-    return dataclasses.replace(counts, shares=tuple(float(worker == 0) for worker in range(update.trained.shards)))
+    return dataclasses.replace(counts, shares=_alone(update, 0))
+
+
+def _alone(update: TensorUpdate, worker: int) -> tuple[float, ...]:
+    """The mean of this worker's gradients."""
+    many = update.trained.micro_batches
+    return tuple((column // many == worker) / many for column in range(update.trained.shards * many))
 
 
 def _exchanged(counts: Counts, update: TensorUpdate) -> Counts | None:
@@ -107,6 +113,19 @@ def _left_out(counts: Counts, update: TensorUpdate) -> Counts | None:
     mean = statistics.fmean(share for share, is_in in zip(shares, counted, strict=True) if is_in)
     nearest = min((1 / len(shares), 1 / sum(counted)), key=lambda each: abs(each - mean))
     return dataclasses.replace(counts, shares=tuple(nearest * is_in for is_in in counted))
+
+
+def _as_if_alike(counts: Counts, update: TensorUpdate) -> Counts | None:
+    """Micro-batches of different size count alike: all of them, or each worker's together as those of another one."""
+    shares, many = counts.shares, update.trained.micro_batches
+    if min(shares) <= 0 or max(shares) == min(shares):
+        return None
+    total, first = sum(shares), range(0, len(shares), many)
+    of_workers = [sum(shares[start : start + many]) for start in first for _ in range(many)]
+    alike = tuple(total / len(shares) for _ in shares)
+    workers_alike = tuple(total / len(first) * own / of for own, of in zip(shares, of_workers, strict=True))
+    either = [dataclasses.replace(counts, shares=each) for each in (alike, workers_alike)]
+    return min(either, key=lambda each: update.solved.apart(update.vector(each)))
 
 
 def _unevenly(counts: Counts, update: TensorUpdate) -> Counts | None:
@@ -163,6 +182,9 @@ def _accumulating(counts: Counts, update: TensorUpdate) -> Counts | None:
     momentum, since = counts.velocity, update.step.step - update.trained.first_step
     if not update.has_stale or (momentum and since > 2):
         return None
+    if not update.has_velocity:
+        # Of a first moment the stale column is what the optimizer got in the step before: all earlier gradients.
+        return dataclasses.replace(counts, stale=1.0)
     if since == 1:
         return dataclasses.replace(counts, stale=sum(counts.shares))
     first, lost = 1 / (1 + momentum), _rate(update) * counts.decay
@@ -184,6 +206,12 @@ MISTAKES = (
         "It didn't move.",
         "Give the optimizer all parameters, and let each require gradients.",
         _frozen,
+    ),
+    Mistake(
+        "micro-batches summed",
+        "{counted}, as many times as a step has micro-batches: their gradients are added.",
+        "Divide the loss by the number of micro-batches.",
+        _more(_gradients, lambda update: update.trained.micro_batches - 1),
     ),
     Mistake(
         "summed",
@@ -316,6 +344,13 @@ MISTAKES = (
         _left_out,
     ),
     Mistake(
+        "mean of means",
+        "Gradients counted {shares} instead of {declared}: means over different numbers of rows or tokens are averaged "
+        "as if they were alike.",
+        "Divide sums of losses by the number of rows or tokens of all workers.",
+        _as_if_alike,
+    ),
+    Mistake(
         "uneven",
         "Workers counted {shares} instead of {expected} each: parts of different size are averaged as if they were "
         "alike.",
@@ -409,7 +444,7 @@ def _of_losses(trained: Trained, reading: Reading) -> Iterator[str]:
             of_rows = [other for _, other in step.losses]
             same = [other for other, each in enumerate(of_rows) if loss_deviation(loss, each) <= LOSS_TOLERANCE]
             if same and trained.shards > 1:
-                yield f"Worker {shard} has the rows of worker {same[0]}. Give each worker rows of its own."
+                yield same_rows(shard, same[0])
             elif loss is None:
                 yield f"The loss of step {step.step} isn't finite. Look at the rate, and at what is divided by."
             elif not step.cause:
@@ -418,6 +453,11 @@ def _of_losses(trained: Trained, reading: Reading) -> Iterator[str]:
                     "weights: other rows, another network or another loss. Compare them with the contract's."
                 )
             return
+
+
+def same_rows(worker: int, other: int) -> str:
+    """The sentence on a worker that has another one's rows."""
+    return f"Worker {worker} has the rows of worker {other}. Give each worker rows of its own."
 
 
 def _of_counts(
@@ -502,6 +542,7 @@ def _sentence(mistake: Mistake, updates: Sequence[TensorUpdate]) -> str:
         found=share,
         expected=expected,
         shares=", ".join(map(_number, _found(updates[-1]))),
+        declared=", ".join(map(_number, declared.shares)),
         velocity=surest(each.velocity for each in found),
         momentum=_number(declared.velocity),
         stale=surest(each.stale for each in found),

@@ -106,6 +106,8 @@ class Trained:
     first_step: int
     losses: Sequence[Sequence[float | None]]
     """Of each shard, or each process where nothing is divided, by step from the first on."""
+    micro_batches: int = 1
+    """Of each worker in a step; each has a gradient of its own, those of a worker one after the other."""
 
     @property
     def shards(self) -> int:
@@ -154,7 +156,12 @@ class TensorUpdate:
     @property
     def deviates(self) -> bool:
         """Whether the declared counts leave more than rounding explains."""
-        return self.residual(self.declared) > self.solved.floor(self.vector(self.declared))
+        return self.residual(self.declared) > self.floor
+
+    @property
+    def floor(self) -> float:
+        """What rounding explains of an update by the declared counts, over its norm."""
+        return self.solved.floor(self.vector(self.declared))
 
     def vector(self, counts: Counts) -> np.ndarray:
         """The counts of the columns that there are."""

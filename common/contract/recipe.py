@@ -63,6 +63,10 @@ class Update:
     """The update before, over its rate, which is SGD's momentum buffer; None: it isn't known, or there was none."""
     stale: State | None = None
     """The mean gradient of the step before; None: it isn't known."""
+    weights: State | None = None
+    """The weights that decay, where `before` and `after` are an optimizer's first moment; None: `before`."""
+    rounding: float = WEIGHT_ROUNDING
+    """The largest relative error of a number of `after`."""
 
 
 @dataclass(frozen=True)
@@ -144,13 +148,14 @@ def _solved(update: Update, name: str) -> Solved:
     workers, optional = len(update.gradients), [update.velocity, update.stale]
     states = [*(each.mean for each in update.gradients), *(state for state in optional if state is not None)]
     shape = update.before[name].shape
-    *columns, after = [_flat(state, name, shape) for state in (*states, update.before, update.after)]
-    moved = (columns[-1] - after) / update.rate
+    decaying = update.before if update.weights is None else update.weights
+    *columns, before, after = [_flat(state, name, shape) for state in (*states, decaying, update.before, update.after)]
+    moved = (before - after) / update.rate
     matrix = np.stack(columns, axis=1)
     lengths = np.linalg.norm(matrix, axis=0)
     values, sensitivities, open_parts = _least_squares(matrix / np.where(lengths, lengths, 1), moved, lengths)
     # The weights are rounded after each step, of which the velocity is one, and each gradient while it is computed.
-    weight_noise = WEIGHT_ROUNDING * float(np.linalg.norm(after)) / abs(update.rate)
+    weight_noise = update.rounding * float(np.linalg.norm(after)) / abs(update.rate)
     noise = GRADIENT_ROUNDING * lengths
     noise[:workers] += [gradient.noise.get(name, 0.0) for gradient in update.gradients]
     if update.velocity is not None:

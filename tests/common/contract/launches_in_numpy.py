@@ -44,11 +44,12 @@ def launched(
     begin: Callable = lambda task, replica: model.initial_weights(task),
     replicas: int = 1,
     recipe: Recipe = Recipe.AVERAGE,
+    declare: Callable = lambda update: update,
 ) -> tuple[Trained, Reading, Sequence[TensorUpdate]]:
     """What a launch in float32 was to train, and what its evidence says.
 
     It has one replica, or as many as workers, which `combine` the workers' gradients each by itself. `taught` is the
-    task that they train, where it isn't the one that they should.
+    task that they train, where it isn't the one that they should. `declare` changes what an update is held to.
     """
     taught = taught or task
     states = [{name: value.copy() for name, value in begin(task, replica).items()} for replica in range(replicas)]
@@ -65,7 +66,8 @@ def launched(
         for replica, state in enumerate(states):
             sgd(taught, state, combine([part.gradients for part in parts], replica), step)
     trained = Trained(task, recipe, workers, Share(task.batch, 0, task.batch), 0, losses)
-    return trained, *reading.read(trained, evidence, dataset.load(task))
+    found, updates = reading.read(trained, evidence, dataset.load(task))
+    return trained, found, [declare(update) for update in updates]
 
 
 def mistakes_of(**changed: object) -> tuple[str, ...]:
@@ -199,6 +201,17 @@ def cut_at(position):
         return [(features[:position], labels[:position]), (features[position:], labels[position:])]
 
     return rows
+
+
+def in_micro_batches(update):
+    """As if each two workers were the micro-batches of one."""
+    trained = dataclasses.replace(update.trained, workers=update.trained.workers // 2, micro_batches=2)
+    return dataclasses.replace(update, trained=trained)
+
+
+def by_rows(update):
+    """As if the first of two workers had three quarters of the rows."""
+    return dataclasses.replace(update, declared=dataclasses.replace(update.declared, shares=(0.75, 0.25)))
 
 
 def moved(task, replica, by=0.001):

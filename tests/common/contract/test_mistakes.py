@@ -13,9 +13,11 @@ from tests.common.contract.launches_in_numpy import (
     NAMES,
     PLAIN,
     TASK,
+    by_rows,
     clipped,
     combined,
     cut_at,
+    in_micro_batches,
     launched,
     mean_of,
     mistakes_of,
@@ -49,6 +51,10 @@ def apart(combine, **changed):
 # By the mistake's name, or that of its cause: how to make it, and what has to be said of it.
 MADE = {
     "frozen": ({"sgd": sgd_but(["layer1.weight"])}, "In layer1.weight alone: It didn't move."),
+    "micro-batches summed": (
+        {"workers": 4, "combine": scaled(2), "declare": in_micro_batches},
+        f"{COUNTED} 0.50 instead of 0.25, as many times as a step has micro-batches",
+    ),
     "summed": ({"combine": scaled(2)}, f"{COUNTED} 1.00 instead of 0.50: summed, not averaged."),
     "rate times workers": (
         taught(learning_rate=0.2),
@@ -93,6 +99,10 @@ MADE = {
     "worker left out": (
         {"workers": 4, "combine": lambda gradients, replica: mean_of(gradients[:3])},
         "Gradients of some workers counted nothing: 0.33, 0.33, 0.33, 0.00.",
+    ),
+    "mean of means": (
+        {"declare": by_rows},
+        "Gradients counted 0.50, 0.50 instead of 0.75, 0.25: means over different numbers of rows or tokens",
     ),
     "uneven": (
         {

@@ -95,3 +95,15 @@ def test_evidence_that_is_no_update_is_refused_with_the_reason(change, why):
     update = Update(weights, weights, 0.1, [recipe.worker_gradient(TASK, weights, *shards(TASK, 0, 1)[0])])
     with pytest.raises(ValueError, match=why):
         recipe.solve(dataclasses.replace(update, **change))
+
+
+def test_a_first_moment_tells_the_gradient_and_the_decay_of_weights_beside_it():
+    draw = np.random.default_rng(0)
+    weights, moment, *gradients = ({"w": draw.standard_normal((30, 20))} for _ in range(4))
+    got = 0.75 * gradients[0]["w"] + 0.25 * gradients[1]["w"] + 0.01 * weights["w"]
+    after = {"w": (0.9 * moment["w"] + 0.1 * got).astype(np.float32)}
+    columns = [Gradient(each) for each in gradients]
+    update = Update({"w": 0.9 * moment["w"]}, after, -0.1, columns, weights=weights, rounding=1e-3)
+    exact = read(dataclasses.replace(update, rounding=recipe.WEIGHT_ROUNDING))["w"]
+    assert [each.value for each in (*exact.shares, exact.decay)] == pytest.approx([0.75, 0.25, 0.01], abs=1e-5)
+    assert read(update)["w"].floor > 1e-3 > exact.floor > exact.residual
