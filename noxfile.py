@@ -127,9 +127,11 @@ def benchmark(session: nox.Session) -> None:
 
 @nox.session(tags=[DEVELOPMENT])
 def tests(session: nox.Session) -> None:
-    """Run all tests but the contract grid: first those without a framework, then every strategy as users start it."""
-    options = session.posargs or [*SIDE_BY_SIDE, "-m", "not grid and not slurm"]
-    run_with_tools(session, "-m", "pytest", *options, environments=FAMILIES)
+    """Run the tests that every contributor needs; `-- --fast`: in two minutes those that start nothing."""
+    is_fast = session.posargs == ["--fast"]
+    everyone = [*SIDE_BY_SIDE, "-m", "not grid and not slurm and not hosts", *session.posargs]
+    options = everyone if is_fast or not session.posargs else session.posargs
+    run_with_tools(session, "-m", "pytest", *options, environments=[] if is_fast else FAMILIES)
 
 
 @nox.session(tags=[DEVELOPMENT])
@@ -144,6 +146,12 @@ def lint(session: nox.Session) -> None:
 def contract(session: nox.Session) -> None:
     """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
     run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=FAMILIES)
+
+
+@nox.session(tags=[DEVELOPMENT])
+def hosts(session: nox.Session) -> None:
+    """Start every launcher over virtual hosts and slow links, and lose hosts (about ten minutes)."""
+    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "hosts", *session.posargs, environments=FAMILIES)
 
 
 @nox.session(tags=[DEVELOPMENT])

@@ -48,9 +48,17 @@ _COMPARING = (
 _STRATEGY = re.compile(r"tests/contract/.*\[(\w+)[-\]]")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run what needs no framework first: it takes seconds."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that leaves out what starts anything."""
+    parser.addoption("--fast", action="store_true", help="only tests that need no framework and start no launch")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run what needs no framework first: it takes seconds; with `--fast` nothing else."""
     items.sort(key=lambda item: _is_slow(item.nodeid))
+    if config.getoption("--fast"):
+        config.hook.pytest_deselected(items=[item for item in items if _is_slow(item.nodeid)])
+        items[:] = [item for item in items if not _is_slow(item.nodeid)]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

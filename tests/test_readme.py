@@ -99,6 +99,8 @@ TOO_LONG = {
     "nox -s calibrate -- --repetitions 12": "a few minutes",
     "nox -s contract( -- -k .+)?": "half an hour; CI runs the part of it that isn't the grid",
     "nox -s slurm": "nine minutes; CI launches in Slurm as well",
+    "nox -s hosts": "ten minutes; CI launches over virtual hosts as well",
+    "nox -s tests -- --fast": "minutes; CI runs all of it in `nox -s tests`",
     "nox -s (mutants|benchmark)": "half an hour, on a machine with nothing else to do",
     r"\.nox/tools/bin/python -m tests\.benchmarks\.\w+": "20 minutes, on a machine with nothing else to do",
     "nox -s (tools|jax|torch tensorflow horovod|torch horovod -- --torch-backend cpu)": "minutes of downloads",

@@ -23,6 +23,8 @@ from common.records.training import Record
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import is_running, wait_for
 
+pytestmark = pytest.mark.hosts
+
 QUICK = [strategy for strategy in catalogue.strategies().values() if strategy.quick]
 SPANNING = {strategy.launcher.name: strategy for strategy in reversed(QUICK) if strategy.launcher.across_hosts}
 """The first quick strategy of each launcher that spans hosts."""
@@ -154,7 +156,6 @@ def test_the_report_has_a_chapter_on_hosts(compared):
     assert "host2" in page
 
 
-@pytest.mark.grid
 def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(tmp_path):
     strategies = [*SPANNING.values()]
     require_virtual_hosts(strategies)
