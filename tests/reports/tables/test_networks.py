@@ -18,7 +18,7 @@ PAYS_FROM = 200.0
 
 def launches(preset: str, step: float, name: str = "amber_ring") -> list[Record]:
     """Six rounds of one worker of the base, whose step takes 10 ms, and of two workers that take `step` ms."""
-    lengths = {"steps": 60, "warmup_steps": 20, "window_steps": 10}
+    lengths = {"steps": 6, "warmup_steps": 2, "window_steps": 1}
     task = dataclasses.replace(PRESETS[preset], scaling="weak", **lengths)
     each = [(("amber_single"), 1, 10.0), (name, 2, step)]
     return [
