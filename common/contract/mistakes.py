@@ -514,7 +514,11 @@ def _scope(trained: Trained, reading: Reading, updates: Sequence[TensorUpdate], 
     # The second and the third step tell apart what the first one can't.
     if earlier := [step for step in steps if step < wrong[0] and wrong[0] > trained.first_step + 2]:
         words.append(f"from a step after {earlier[-1]} on, {wrong[0]} at the latest")
-    right = [step for step in steps if step > wrong[0] and step not in wrong]
+    # A step that no sum of gradients explains isn't right, although it is none of these updates.
+    unexplained = {
+        step.step for step in reading.steps if any(each.residual > each.floor for each in step.tensors.values())
+    }
+    right = [step for step in steps if step > wrong[0] and step not in {*wrong, *unexplained}]
     if right and right[0] > wrong[-1]:
         words.append(f"up to a step before {right[0]}")
     elif right:

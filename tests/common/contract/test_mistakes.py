@@ -228,6 +228,12 @@ def test_two_mistakes_are_told_as_two(changed, first, second):
     assert second in said[1]
 
 
+def test_steps_that_no_sum_explains_are_not_called_right():
+    """With momentum only the first updates tell that gradients aren't set to zero."""
+    [said] = mistakes_of(combine=not_zeroed())
+    assert said.startswith("Gradients of earlier steps counted again")
+
+
 def test_a_framework_has_its_own_words_for_a_remedy():
     [said] = named(*launched(combine=scaled(2)), {"summed": "Do it so."})
     assert said.endswith("summed, not averaged. Do it so.")
