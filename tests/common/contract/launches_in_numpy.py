@@ -1,13 +1,14 @@
 """Launches of several workers in NumPy, right ones and such with one of the mistakes that a referee knows."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
 
 from common.contract import dataset, model, reading
 from common.contract.mistakes import named
+from common.contract.model import State
 from common.contract.reading import Reading, TensorUpdate, Trained
 from common.contract.rows import RowOrder, Share
 from common.contract.task import PRESETS
@@ -34,7 +35,8 @@ def mean_of(gradients, replica=0):
     return {name: sum(each[name] for each in gradients) / np.float32(len(gradients)) for name in gradients[0]}
 
 
-def launched(
+def steps_of(
+    steps: int,
     workers: int = 2,
     combine: Callable = mean_of,
     task=TASK,
@@ -43,29 +45,40 @@ def launched(
     rows: Callable = shards,
     begin: Callable = lambda task, replica: model.initial_weights(task),
     replicas: int = 1,
-    recipe: Recipe = Recipe.AVERAGE,
-    declare: Callable = lambda update: update,
-) -> tuple[Trained, Reading, Sequence[TensorUpdate]]:
-    """What a launch in float32 was to train, and what its evidence says.
+) -> Iterator[tuple[list[State], list[float]]]:
+    """Train in float32. Yield each replica's weights before a step, and each worker's loss in it.
 
-    It has one replica, or as many as workers, which `combine` the workers' gradients each by itself. `taught` is the
-    task that they train, where it isn't the one that they should. `declare` changes what an update is held to.
+    There is one replica, or as many as workers, which `combine` the workers' gradients each by itself. `taught` is the
+    task that they train, where it isn't the one that they should.
     """
     taught = taught or task
     states = [{name: value.copy() for name, value in begin(task, replica).items()} for replica in range(replicas)]
-    evidence, losses = {}, [[] for _ in range(workers)]
-    for step in range(STEPS + 1):
-        if step in EVIDENCE:
-            evidence[step] = [{name: state[name].copy() for name in model.parameter_names(task)} for state in states]
+    for step in range(steps):
+        before = [{name: state[name].copy() for name in model.parameter_names(task)} for state in states]
         parts = [
             model.loss_and_gradients(taught, states[worker % replicas], *part)
             for worker, part in enumerate(rows(task, step, workers))
         ]
-        for of_worker, part in zip(losses, parts, strict=True):
-            of_worker.append(part.loss)
+        yield before, [part.loss for part in parts]
         for replica, state in enumerate(states):
             sgd(taught, state, combine([part.gradients for part in parts], replica), step)
-    trained = Trained(task, recipe, workers, Share(task.batch, 0, task.batch), 0, losses)
+
+
+def launched(
+    workers: int = 2,
+    task=TASK,
+    recipe: Recipe = Recipe.AVERAGE,
+    declare: Callable = lambda update: update,
+    **changed: object,
+) -> tuple[Trained, Reading, Sequence[TensorUpdate]]:
+    """What a launch was to train, and what its evidence says; `changed` are parameters of `steps_of`.
+
+    `declare` changes what an update is held to.
+    """
+    states, losses = zip(*steps_of(STEPS + 1, workers, task=task, **changed), strict=True)
+    evidence = {step: states[step] for step in EVIDENCE}
+    of_workers = [[*of_worker] for of_worker in zip(*losses, strict=True)]
+    trained = Trained(task, recipe, workers, Share(task.batch, 0, task.batch), 0, of_workers)
     found, updates = reading.read(trained, evidence, dataset.load(task))
     return trained, found, [declare(update) for update in updates]
 
