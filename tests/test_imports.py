@@ -12,6 +12,8 @@ from common.declarations import catalogue
 ROOT = Path(__file__).parent.parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod", "jax", "jaxlib"}
 COMMON, REPORTS = ROOT / "common", ROOT / "reports"
+EXERCISES = COMMON / "check" / "exercises"
+"""Programs that students complete, each in a framework. Nothing imports them."""
 IMPLEMENTATIONS = sorted(path for path in ROOT.glob("*_impl") if path.is_dir())
 OURS = {"common", "reports", "tests", "noxfile"} | {path.name for path in IMPLEMENTATIONS}
 COPIED = COMMON / "check" / "watch.py"
@@ -71,7 +73,8 @@ def room_of(module):
 
 
 def modules_in(*folders):
-    return sorted(path for folder in folders for path in folder.rglob("*.py") if path != COPIED)
+    paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return [path for path in paths if path != COPIED and path.parent != EXERCISES]
 
 
 def imports_of(source, package):
