@@ -77,6 +77,12 @@ ELSEWHERE = {
         "tests/reports/test_main.py::test_the_figure_of_a_sweep_is_written_where_it_is_asked_for"
     ),
     "python -m reports .+ --against OTHER": ("tests/reports/test_main.py::test_another_folder_stands_beside_the_first"),
+    r"nox -s check -- common/check/exercises/sync_sgd\.py": (
+        "tests/common/check/test_gallery.py::test_an_exercise_runs_as_it_stands_and_is_told_what_is_missing"
+    ),
+    r"nox -s check -- tests/common/check/gallery --workers 2": (
+        "tests/common/check/test_gallery.py::test_a_real_mistake_is_named"
+    ),
     "nox -s readme": "tests/test_readme.py::test_the_tables_are_what_the_declarations_say",
     "nox -s lock": (
         "tests/common/environments/test_uv.py::test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves"
