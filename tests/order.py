@@ -36,6 +36,7 @@ _NEEDS_NO_FRAMEWORK = (
     "test_strategies",
     "test_timeline",
     "common/contract/",
+    "check/test_kinds",
     "contract/test_cases",
 )
 
