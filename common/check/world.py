@@ -240,12 +240,12 @@ def run(world: World, folder: Path) -> None:
     guard = Guard(world, own)
     try:
         outcome = run_group(started, environment, world.task.deadline_seconds, folder=own)
+        desk.close()
         # A framework may abort while its process ends. That is no part of a training whose every step was reported.
         is_over = not outcome.timed_out and not desk.lack()
         reason = guard.reason or ("" if is_over else _reason(world, outcome))
     except LaunchFailedError as error:
         reason = guard.reason or str(error)
-    desk.close()
     if reason := reason or desk.lack():
         raise LaunchFailedError(reason)
     desk.keep(folder / REPORTED)
