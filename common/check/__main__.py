@@ -110,9 +110,10 @@ def _conclude(folder: Path, marks: list[Mark], out: Path) -> int:
 def _answer(name: str, marks: list[Mark]) -> str:
     """What came of a file, with the first mistake."""
     wrong = [each for each in marks if each.verdict != "right"]
-    worlds = " and ".join(str(each.workers) for each in wrong or marks)
+    worlds = [str(each.workers) for each in wrong or marks]
     told = f": {wrong[0].sentences[0]}" if wrong else "."
-    return f"{name} is {'not ' * bool(wrong)}right with {worlds} workers{told}"
+    workers = f"{' and '.join(worlds)} worker{'s' * (worlds != ['1'])}"
+    return f"{name} is {'not ' * bool(wrong)}right with {workers}{told}"
 
 
 def _keep(folder: Path, title: str, answer: str, marks: list[Mark]) -> None:
