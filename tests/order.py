@@ -25,7 +25,6 @@ _STARTS_STRATEGIES = (
     "test_earlier_commit",
     "test_executor",
     "measurement/test_collective_calls",
-    "check/test_watch.",
     *_EXPERIMENTS,
 )
 """In the paths of tests that start strategies, or install something."""
