@@ -24,15 +24,15 @@ from common.launching.planned import PlannedLaunch
 from common.observations import table
 from common.observations.display import Display, Measure, Observed, Table
 from common.observations.numbers import DASH, fixed, number
-from common.records import metrics
+from common.records import manifest, metrics
 from common.sessions.experiment import print_table
 from common.sessions.session import console_for, report
 
 MARKS = "marks.csv"
 
 MEANINGS = {
-    "shares": "how often each worker's mean gradient counted, the median over tensors and steps; 1 over their number "
-    "is right",
+    "shares": "how often each worker's mean gradient counted in worker 0's weights, the median over tensors and steps; "
+    "1 over their number is right",
     "residual": "the largest share of an update that the right counts leave",
     "ours": "samples/s of this suite's strategy of the same kind",
     "bytes": "sent by all workers in a step, over 2 (N - 1) times those of the gradients",
@@ -85,7 +85,9 @@ def main() -> None:
 def _rate(like: str, workers: int, assignment: Assignment, folder: Path) -> float:
     """Samples per second of this suite's strategy, in one launch of the same task; NaN where it has none."""
     task, strategy = dataclasses.replace(assignment.task(), workers=workers), catalogue.find(like)
-    record = run_planned(PlannedLaunch(strategy, workers, "throughput", 1, task, strategy.options()), folder)
+    planned = PlannedLaunch(strategy, workers, "throughput", 1, task, strategy.options())
+    record = run_planned(planned, folder)
+    manifest.note(folder, manifest.files_of(folder, planned.name))
     return metrics.throughput(record).samples_per_second if record.status == "ok" else math.nan
 
 

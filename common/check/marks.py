@@ -134,7 +134,9 @@ class Mark:
 
     @property
     def _tensors(self) -> list[TensorRecipe]:
-        return self.reading.tensors if self.reading else []
+        """Those of worker 0's weights, since replicas that differ have each shares of their own."""
+        steps = self.reading.steps if self.reading else ()
+        return [tensor for step in steps if step.replica == 0 for tensor in step.tensors.values()]
 
 
 def _median(coefficients: Iterable[Coefficient | None]) -> float:

@@ -86,6 +86,11 @@ def test_a_mistake_is_named(tmp_path, before, after, said):
     assert said in " ".join(found.sentences)
 
 
+def test_the_shares_are_those_of_one_replica_where_replicas_differ(tmp_path):
+    alone = changed("    return sum(sorted(", "    return gradients\n    sum(sorted(")
+    assert marked(tmp_path, alone, 2, launcher="processes").shares == pytest.approx([1, 0], abs=1e-3)
+
+
 def test_an_exchange_that_sends_no_bytes_has_to_be_allowed(tmp_path):
     found = marked(tmp_path, BY_FILES, 2, launcher="processes")
     assert found.sentences == (
