@@ -126,3 +126,62 @@ def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(
     assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
     made = ["comparison-tables", "comparison.html", "comparison.pdf"]
     assert sorted(os.listdir(checkout / "reports" / "out")) == made
+
+
+SOFTPLUS = '''
+
+@dataclass(frozen=True)
+class Softplus(Layer):
+    """log(1 + exp(x))."""
+
+    def forward(self, weights: Weights, values: np.ndarray) -> Passed:
+        return Passed(np.logaddexp(0, values), lambda gradient, _: (lambda: gradient / (1 + np.exp(-values)), {}))
+'''
+"""A kind of layer that isn't there."""
+
+IN_FRAMEWORKS = {
+    "torch_ddp": "            return nn.Softplus()\n",
+    "tf_mirrored": "            return tf.nn.softplus(values)\n",
+    "jax_data_parallel": "            return jax.nn.softplus(values)\n",
+}
+"""By a strategy of each framework the line that computes it there."""
+
+
+@pytest.fixture(scope="module")
+def with_a_layer(tmp_path_factory):
+    """A copy of this checkout in which every MLP begins with a layer of a new kind."""
+    folder = tmp_path_factory.mktemp("layer") / "checkout"
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out", "additions"))
+    (folder / ".nox").symlink_to(ROOT / ".nox")
+    with (folder / "common" / "contract" / "layers.py").open("a", encoding="utf-8") as layers:
+        layers.write(SOFTPLUS)
+    model = folder / "common" / "contract" / "model.py"
+    text = model.read_text(encoding="utf-8")
+    begun = text.replace("return _dense_layers(task, task", "return layers.Softplus(), *_dense_layers(task, task", 1)
+    model.write_text(begun, encoding="utf-8")
+    for strategy, line in IN_FRAMEWORKS.items():
+        path = folder / find(strategy).script.partition("/")[0] / "model.py"
+        imported = "from common.contract.layers import (\n    Softplus,\n"
+        text = path.read_text(encoding="utf-8").replace("from common.contract.layers import (\n", imported, 1)
+        case = f"        case Softplus():\n{line}        case Activation(kind):\n"
+        path.write_text(text.replace("        case Activation(kind):\n", case, 1), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("strategy", IN_FRAMEWORKS)
+def test_one_class_and_one_line_in_each_framework_add_a_kind_of_layer(with_a_layer, strategy):
+    python_for(find(strategy))
+    steps = ["--steps", "20", "--warmup-steps", "5", "--window-steps", "5", "--workers", "2"]
+    command = ["python", "-m", "common.launching.launch", strategy, *steps, "--record", f"results/{strategy}.json"]
+    status, output = run(with_a_layer, *command)
+    assert status == 0, output
+    assert "Each worker's gradient counted 0.5000 times" in output
+    assert output.rstrip().endswith(": as declared."), output
+
+
+def test_without_its_line_a_framework_says_where_it_belongs(with_a_layer):
+    path = with_a_layer / "pytorch_impl" / "model.py"
+    path.write_text(path.read_text(encoding="utf-8").replace("case Softplus():", "case None:"), encoding="utf-8")
+    status, output = run(with_a_layer, "python", "-m", "common.launching.launch", "torch_single", "--steps", "60")
+    assert status == 2, output
+    assert f"PyTorch has no Softplus layer here: add it to build_layer in {path}." in output
