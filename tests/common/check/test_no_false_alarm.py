@@ -55,7 +55,7 @@ def test_a_strategy_of_this_suite_is_right(name, tmp_path, monkeypatch):
     task = ["--steps", "24", "--warmup-steps", "4", "--window-steps", "5", "--batch", "64", "--seed", SEED]
     task += ["--learning-rate", "0.1", "--momentum", str(momentum), "--weight-decay", str(weight_decay)]
     task += ["--workers", str(workers)]
-    argv = [str(ROOT / strategy.script), *task, "--record", "record.json"]
+    argv = [str(ROOT / strategy.script), *task, "--record", str(tmp_path / "record.json")]
     path = tmp_path / "training.py"
     path.write_text(PROGRAM.format(root=str(ROOT), is_whole=is_whole, argv=argv), encoding="utf-8")
     monkeypatch.setattr(marks, "like_of", lambda source, launcher: (strategy, strategy.launcher.name))
