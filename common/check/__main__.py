@@ -73,11 +73,11 @@ def main() -> None:
     marks: list[Mark] = []
     for path, workers in itertools.product(files, assignment.workers):
         marks.append(mark(path, workers, assignment, folder / f"{path.stem}-{workers}w.log"))
-        told = " ".join([f"{marks[-1].verdict}.", *marks[-1].sentences])
-        print(f"{path.name}, {workers} worker{'s' * (workers > 1)}: {told}", flush=True)
+        verdict = " ".join([f"{marks[-1].verdict}.", *marks[-1].sentences])
+        print(f"{path.name}, {workers} worker{'s' * (workers > 1)}: {verdict}", flush=True)
     if arguments.beside:
-        known = dict.fromkeys((each.like, each.workers) for each in marks if each.verdict == "right")
-        rates = {each: _rate(*each, assignment, folder) for each in known}
+        references = dict.fromkeys((each.like, each.workers) for each in marks if each.verdict == "right")
+        rates = {each: _rate(*each, assignment, folder) for each in references}
         marks = [dataclasses.replace(each, beside=rates.get((each.like, each.workers), math.nan)) for each in marks]
     sys.exit(_conclude(folder, marks, arguments.out))
 
@@ -113,16 +113,16 @@ def _answer(name: str, marks: list[Mark]) -> str:
     """What came of a file, with the first mistake."""
     wrong = [each for each in marks if each.verdict != "right"]
     worlds = [str(each.workers) for each in wrong or marks]
-    told = f": {wrong[0].sentences[0]}" if wrong else "."
+    mistake = f": {wrong[0].sentences[0]}" if wrong else "."
     workers = f"{' and '.join(worlds)} worker{'s' * (worlds != ['1'])}"
-    return f"{name} is {'not ' * bool(wrong)}right with {workers}{told}"
+    return f"{name} is {'not ' * bool(wrong)}right with {workers}{mistake}"
 
 
 def _keep(folder: Path, title: str, answer: str, marks: list[Mark]) -> None:
     """Keep in the folder what a page shows of these marks."""
-    told = [[each.file, str(each.workers), sentence] for each in marks for sentence in each.sentences]
-    mistakes = [Table(title="What is wrong", columns=["file", "workers", "mistake"], rows=told)] if told else []
-    shown = Display(
+    rows = [[each.file, str(each.workers), sentence] for each in marks for sentence in each.sentences]
+    mistakes = [Table(title="What is wrong", columns=["file", "workers", "mistake"], rows=rows)] if rows else []
+    display = Display(
         title=title,
         made_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         answer=answer,
@@ -133,7 +133,7 @@ def _keep(folder: Path, title: str, answer: str, marks: list[Mark]) -> None:
         tables=[_marks(marks), *mistakes, _tensors(marks)],
     )
     observed, missing = table.tables(())
-    Observed(observed, missing, shown).write(folder)
+    Observed(observed, missing, display).write(folder)
 
 
 def _row(mark: Mark) -> dict[str, object]:

@@ -61,8 +61,8 @@ def _connected() -> tuple[Any, Assigned, list[np.ndarray]]:
         _refuse("an assignment is handed out by `nox -s check -- FILE`: start the file by that.")
     connection = Client(f"\0{os.environ[SOCKET]}", "AF_UNIX")
     connection.send_bytes(HELLO)
-    said = json.loads(connection.recv_bytes())
-    assigned = Assigned(**said | {"shapes": {name: tuple(shape) for name, shape in said["shapes"].items()}})
+    fields = json.loads(connection.recv_bytes())
+    assigned = Assigned(**fields | {"shapes": {name: tuple(shape) for name, shape in fields["shapes"].items()}})
     return connection, assigned, split(np.frombuffer(connection.recv_bytes(), np.float32), assigned.shapes)
 
 
@@ -122,11 +122,11 @@ def step(weights: object, loss: object) -> None:
     connection, assigned, _ = _connected()
     if isinstance(weights, Mapping) and {*assigned.shapes} <= {*weights}:
         weights = [weights[name] for name in assigned.shapes]
-    given = [_array(value) for value in _parameters(weights)]
-    if len(given) != len(assigned.shapes):
-        _refuse(f"assignment.step got {len(given)} arrays of weights, and the network has {len(assigned.shapes)}.")
+    values = [_array(value) for value in _parameters(weights)]
+    if len(values) != len(assigned.shapes):
+        _refuse(f"assignment.step got {len(values)} arrays of weights, and the network has {len(assigned.shapes)}.")
     arrays = []
-    for value, (name, shape) in zip(given, assigned.shapes.items(), strict=True):
+    for value, (name, shape) in zip(values, assigned.shapes.items(), strict=True):
         fitting = value if value.shape == shape else value.T
         if fitting.shape != shape:
             _refuse(f"assignment.step got {name} of the shape {value.shape}, where {shape} belongs.")

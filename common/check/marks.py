@@ -161,38 +161,46 @@ def mark(path: Path, workers: int, assignment: Assignment, log: Path) -> Mark:
         memory_gigabytes=assignment.memory_gigabytes,
         most_processes=assignment.processes,
     )
-    with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as temporary:
-        folder = Path(temporary)
-        (folder / "world.json").write_bytes(msgspec.json.encode(world))
-        arguments = ["-m", "common.check.world", str(folder)]
-        try:
-            status = executor.start(arguments, ROOT, log, task.deadline_seconds, {})
-        except LaunchFailedError as error:
-            return Mark(name, workers, "failed", (str(error),))
-        if status:
-            return Mark(name, workers, "failed", (_reason(status, task.deadline_seconds, log),))
-        with np.load(folder / REPORTED) as kept:
-            losses, weights, seconds, sent = (kept[name] for name in ("losses", "weights", "seconds", "sent"))
-    found = read(world, losses, weights, like.family.remedies)
+    try:
+        losses, weights, seconds, sent = _reported(world, log)
+    except LaunchFailedError as error:
+        return Mark(name, workers, "failed", (str(error),))
+    recipes = read(world, losses, weights, like.family.remedies)
     formula = ring_all_reduce(model.parameter_bytes(task), workers, like.options()).bytes_per_step or 0.0
-    said = list(found.mistakes)
+    sentences = list(recipes.mistakes)
     is_counted = assignment.count_bytes and launcher != MPIRUN and not world.is_whole and world.process_count > 1
     if is_counted and sent < _LEAST_SENT * formula:
-        said.append(
+        sentences.append(
             f"It sent {sent:,.0f} bytes in a step, and an all-reduce of the gradients sends {formula:,.0f}: workers "
             "don't exchange gradients by the network. Let them, or give --no-count-bytes for shared memory."
         )
     return Mark(
         file=name,
         workers=workers,
-        verdict="wrong" if said else "right",
-        sentences=tuple(said),
+        verdict="wrong" if sentences else "right",
+        sentences=tuple(sentences),
         like=like.name,
-        reading=found,
+        reading=recipes,
         samples_per_second=task.batch / float(seconds),
         bytes_per_step=float(sent),
         formula_bytes_per_step=formula,
     )
+
+
+def _reported(world: World, log: Path) -> list[np.ndarray]:
+    """Start the file; return losses, weights, and of a step the seconds and the bytes that were sent.
+
+    Raises LaunchFailedError, with the reason, where it doesn't end well.
+    """
+    deadline_seconds = world.task.deadline_seconds
+    with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary)
+        (folder / "world.json").write_bytes(msgspec.json.encode(world))
+        status = executor.start(["-m", "common.check.world", str(folder)], ROOT, log, deadline_seconds, {})
+        if status:
+            raise LaunchFailedError(_reason(status, deadline_seconds, log))
+        with np.load(folder / REPORTED) as kept:
+            return [kept[name] for name in ("losses", "weights", "seconds", "sent")]
 
 
 def read(world: World, losses: np.ndarray, weights: np.ndarray, remedies: Mapping[str, str]) -> Reading:
@@ -222,8 +230,8 @@ def read(world: World, losses: np.ndarray, weights: np.ndarray, remedies: Mappin
     evidence = {step: after(step) for step in sorted(needed) if step <= task.steps}
     data = dataset.load(task)
     with threadpool_limits(1):
-        found, updates = reading.read(trained, evidence, data)
-        first = [tensor.residual for step in found.steps if step.step == 0 for tensor in step.tensors.values()]
+        recipes, updates = reading.read(trained, evidence, data)
+        first = [tensor.residual for step in recipes.steps if step.step == 0 for tensor in step.tensors.values()]
         began = ""
         if max(first) > _OTHER_START:
             later, of_later = reading.read(trained, {step: evidence[step] for step in evidence if step}, data)
@@ -231,9 +239,9 @@ def read(world: World, losses: np.ndarray, weights: np.ndarray, remedies: Mappin
                 same = "" if 1 in later.apart else ", which are the same on all workers"
                 began = f"Its weights before the first step weren't the assignment's{same}. "
                 began += "Begin with assignment.load or assignment.weights, on every worker."
-                found, updates = later, of_later
-    said = mistakes.named(trained, found, updates, remedies)
-    return dataclasses.replace(found, mistakes=tuple(filter(None, (began, *said))))
+                recipes, updates = later, of_later
+    sentences = mistakes.named(trained, recipes, updates, remedies)
+    return dataclasses.replace(recipes, mistakes=tuple(filter(None, (began, *sentences))))
 
 
 def _reason(status: int, deadline_seconds: float, log: Path) -> str:

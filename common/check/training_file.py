@@ -15,17 +15,17 @@ PROCESSES, MPIRUN = "processes", "mpirun"
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
     """The files that are named, and those of folders, in their order. Raises UserError where there is none."""
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
-        found += sorted(path.glob("*.py")) if path.is_dir() else [path]
-    if missing := [path for path in found if not path.is_file()]:
+        files += sorted(path.glob("*.py")) if path.is_dir() else [path]
+    if missing := [path for path in files if not path.is_file()]:
         raise UserError(f"{missing[0]} isn't there: name a Python file, or a folder of some.")
-    names = [path.name for path in found]
+    names = [path.name for path in files]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"Two files are called {twice[0]}: give one of them another name.")
-    if not found:
+    if not files:
         raise UserError("No file to check: name a Python file, or a folder of some.")
-    return found
+    return files
 
 
 def like_of(source: str, launcher: str | None) -> tuple[Strategy, str]:
@@ -41,20 +41,20 @@ def like_of(source: str, launcher: str | None) -> tuple[Strategy, str]:
             modules.add((node.module or "").partition(".")[0])
     families = [*catalogue.families().values()]
     # Horovod's programs import another framework as well.
-    named = [family for family in reversed(families) if family.imports in modules]
-    family = named[0] if named else families[0]
-    own = [each for each in catalogue.strategies().values() if each.family == family]
-    [first, *_] = sorted(own, key=lambda each: (each.work is not Work.DATA_PARALLEL, not each.quick))
+    imported = [family for family in reversed(families) if family.imports in modules]
+    family = imported[0] if imported else families[0]
+    strategies = [each for each in catalogue.strategies().values() if each.family == family]
+    [first, *_] = sorted(strategies, key=lambda each: (each.work is not Work.DATA_PARALLEL, not each.quick))
     if launcher is None:
         launcher = PROCESSES if first.launcher.command == PROCESS.command else first.launcher.name
     others = [each for each in catalogue.strategies().values() if each.launcher.name == launcher]
     if launcher in (PROCESSES, MPIRUN):
         return first, launcher
     if launcher == PROCESS.name:
-        return next((each for each in own if each.work is Work.REPLICAS_IN_ONE_PROCESS), first), launcher
+        return next((each for each in strategies if each.work is Work.REPLICAS_IN_ONE_PROCESS), first), launcher
     if not others:
-        known = dict.fromkeys(each.launcher.name for each in catalogue.strategies().values())
-        raise UserError(f"--launcher {launcher}: give one of {', '.join([PROCESSES, MPIRUN, *known])}.")
+        launchers = dict.fromkeys(each.launcher.name for each in catalogue.strategies().values())
+        raise UserError(f"--launcher {launcher}: give one of {', '.join([PROCESSES, MPIRUN, *launchers])}.")
     return (first, launcher) if first in others else (others[0], launcher)
 
 

@@ -142,14 +142,16 @@ class Desk:
                 message = connection.recv_bytes(16 + 4 * size)
                 if message == HELLO:
                     sgd = task.learning_rate, task.momentum, task.weight_decay
-                    said = Assigned(rank, self._world.workers, self._addresses, shapes, task.steps, share.count, *sgd)
-                    connection.send_bytes(json.dumps(dataclasses.asdict(said)).encode())
+                    assigned = Assigned(
+                        rank, self._world.workers, self._addresses, shapes, task.steps, share.count, *sgd
+                    )
+                    connection.send_bytes(json.dumps(dataclasses.asdict(assigned)).encode())
                     initial = model.initial_weights(task)
                     connection.send_bytes(np.concatenate([initial[name].ravel() for name in shapes]).tobytes())
                 elif message == ROWS:
-                    own = next(numbers)
-                    connection.send_bytes(self._data.train_features[own].tobytes())
-                    connection.send_bytes(self._data.train_labels[own].tobytes())
+                    batch = next(numbers)
+                    connection.send_bytes(self._data.train_features[batch].tobytes())
+                    connection.send_bytes(self._data.train_labels[batch].tobytes())
                 elif message.startswith(STEP) and len(self.losses[rank]) < task.steps:
                     self._note(rank, message[len(STEP) :])
         except (EOFError, OSError, StopIteration, ValueError):
@@ -211,12 +213,12 @@ def launcher_of(world: World) -> Launcher:
 def commands(world: World, like: Strategy, script: Path) -> list[list[str]]:
     """The command lines that start the file: one, or one for each process, with RANK and the like."""
     python, ports = launch.python_for(like), free_ports(2)
-    made = launcher_of(world).command(Launch(python, [str(script)], world.workers, ports[0], like.options()))
+    command = launcher_of(world).command(Launch(python, [str(script)], world.workers, ports[0], like.options()))
     if world.launcher != PROCESSES:
-        return [made]
+        return [command]
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[1]), "WORLD_SIZE": str(world.workers)}
     return [
-        ["env", *map("=".join, (meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)}).items()), *made]
+        ["env", *map("=".join, (meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)}).items()), *command]
         for rank in range(world.workers)
     ]
 
@@ -224,12 +226,12 @@ def commands(world: World, like: Strategy, script: Path) -> list[list[str]]:
 def run(world: World, folder: Path) -> None:
     """Run the file, and leave what it reports in the folder. Raises LaunchFailedError where it doesn't end well."""
     like, desk = catalogue.find(world.like), Desk(world)
-    own = folder / "own"
-    own.mkdir()
-    script = Path(shutil.copy(world.file, own))
+    run_folder = folder / "own"
+    run_folder.mkdir()
+    script = Path(shutil.copy(world.file, run_folder))
     desk.open()
     environment = inherited() | launch.settings_for(like, world.task, "lo")
-    environment |= {SOCKET: desk.name, "PYTHONPATH": str(ROOT), "TMPDIR": str(own), "HOME": str(own)}
+    environment |= {SOCKET: desk.name, "PYTHONPATH": str(ROOT), "TMPDIR": str(run_folder), "HOME": str(run_folder)}
     environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
     started = commands(world, like, script)
     if machine.has_private_network() and not subprocess.run([*_OWN_PROCESSES, "true"], capture_output=True).returncode:
@@ -237,9 +239,9 @@ def run(world: World, folder: Path) -> None:
     for kind, most in ((resource.RLIMIT_FSIZE, _MOST_BYTES), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-    guard = Guard(world, own)
+    guard = Guard(world, run_folder)
     try:
-        outcome = run_group(started, environment, world.task.deadline_seconds, folder=own)
+        outcome = run_group(started, environment, world.task.deadline_seconds, folder=run_folder)
         desk.close()
         # A framework may abort while its process ends. That is no part of a training whose every step was reported.
         is_over = not outcome.timed_out and not desk.lack()
