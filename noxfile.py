@@ -89,9 +89,7 @@ def add_experiment(path: Path) -> None:
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
     is_full = not {"full", "--profile=full"}.isdisjoint(session.posargs)
-    quick = {each.family.environment for each in STRATEGIES.values() if each.quick}
-    needed = [name for name in FAMILIES if is_full or name in quick or environment(name).made.exists()]
-    measure(session, "common.sessions.compare", needed)
+    measure(session, "common.sessions.compare", FAMILIES if is_full else quick_environments())
 
 
 @nox.session(tags=[START_HERE])
@@ -117,6 +115,12 @@ for each in STRATEGIES.values():
 
 for each in sorted(Path("common/laboratory").glob("[!_]*.py")):
     add_experiment(each)
+
+
+@nox.session(tags=[LABORATORY])
+def gpu(session: nox.Session) -> None:
+    """Try everything that computes on a GPU, in order of worth, and report what there is (within nine minutes)."""
+    measure(session, "common.sessions.gpu", quick_environments())
 
 
 @nox.session(tags=[LABORATORY])
@@ -204,6 +208,12 @@ def tools(session: nox.Session) -> None:
 
 for each in FAMILIES.values():
     add_environment(each)
+
+
+def quick_environments() -> list[str]:
+    """The environments of the quick comparison, and those that are made anyway."""
+    quick = {each.family.environment for each in STRATEGIES.values() if each.quick}
+    return [name for name in FAMILIES if name in quick or environment(name).made.exists()]
 
 
 def environment(name: str) -> Environment:

@@ -54,7 +54,7 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device, committed: ObjectState) -> None:
     task, options = run.task, run.options
-    network = model.build_model(task, options.bf16_autocast).to(device)
+    network = model.build_model(task, options.precision).to(device)
     optimizer = model.build_optimizer(task, network)
     if options.exchange:
         # 3. Wrap the optimizer. The line that makes it distributed: hooks on every parameter start the averaging of its

@@ -25,7 +25,10 @@ import torch.distributed as dist
 from common.contract import model as contract
 from common.declarations.arguments import parse_command_line
 from common.measurement import probing
-from common.records.ceiling import AS_TRAINED, Product
+from common.measurement.machine import Pinning
+from common.measurement.world import World
+from common.records.ceiling import AS_TRAINED, Product, seconds_of
+from pytorch_impl import model
 from pytorch_impl.strategies import DDP
 from pytorch_impl.world import join, leave
 
@@ -40,7 +43,7 @@ def main() -> None:
     gradients = torch.zeros(contract.parameter_bytes(task) // 4, device=device)
     exchange = probing.clock(lambda: dist.all_reduce(gradients), world) if world.size > 1 else []
     if world.rank == 0:
-        probing.finish(DDP, task, world, products, exchange, _facts())
+        probing.finish(DDP, task, world, products, exchange, _facts() | _copies(device))
     leave()
 
 
@@ -48,13 +51,24 @@ def _ways(product: Product, device: torch.device) -> dict[str, tuple[Callable[[]
     """Functions that compute the product once, each in another way and into a new tensor, by the name of the way.
 
     `AS_TRAINED` is the way of torch.nn.Linear and its backward pass, with the weight as (outputs, inputs), and that of
-    torch.nn.Conv2d.
+    torch.nn.Conv2d. On a GPU there are those of `--precision` as well.
     """
+    ways = _as_trained(product, device)
+    if device.type == "cuda":
+        bf16 = _as_trained(product, device, torch.bfloat16)
+        ways |= {"TF32": partial(_in_tf32, ways[AS_TRAINED]), "bfloat16": bf16[AS_TRAINED]}
+    return {name: (compute, 1) for name, compute in ways.items()}
+
+
+def _as_trained(
+    product: Product, device: torch.device, dtype: torch.dtype = torch.float32
+) -> dict[str, Callable[[], torch.Tensor]]:
+    """The way of training, and others that there are for this type, by name."""
     if product.size:
-        return {AS_TRAINED: (_convolution(product, device), 1)}
-    features = torch.randn(product.rows, product.inputs, device=device)
-    gradients = torch.randn(product.rows, product.outputs, device=device)
-    weight = torch.randn(product.outputs, product.inputs, device=device)
+        return {AS_TRAINED: _convolution(product, device, dtype)}
+    features = torch.randn(product.rows, product.inputs, device=device, dtype=dtype)
+    gradients = torch.randn(product.rows, product.outputs, device=device, dtype=dtype)
+    weight = torch.randn(product.outputs, product.inputs, device=device, dtype=dtype)
     transposed = weight.T.contiguous()
     pairs = {
         "forward": ((features, weight.T), (features, transposed)),
@@ -69,20 +83,48 @@ def _ways(product: Product, device: torch.device) -> dict[str, tuple[Callable[[]
         ways["oneDNN instead"] = partial(
             torch.ops.mkldnn._linear_pointwise, left.contiguous(), right.T.contiguous(), None, "none", [], ""
         )
-    return {name: (compute, 1) for name, compute in ways.items()}
+    return ways
 
 
-def _convolution(product: Product, device: torch.device) -> Callable[[], torch.Tensor]:
+def _in_tf32(compute: Callable[[], torch.Tensor]) -> torch.Tensor:
+    """What `compute` gives with its factors rounded to TF32."""
+    model.set_float32_products("tf32")
+    result = compute()
+    model.set_float32_products("ieee")
+    return result
+
+
+def _convolution(product: Product, device: torch.device, dtype: torch.dtype) -> Callable[[], torch.Tensor]:
     """A function that computes a convolution, or one of its gradients as torch's backward pass does."""
     padding = (product.padding, product.padding)
-    images = torch.randn(product.rows, product.inputs, product.height, product.width, device=device)
-    kernel = torch.randn(product.outputs, product.inputs, product.size, product.size, device=device)
+    of_device = {"device": device, "dtype": dtype}
+    images = torch.randn(product.rows, product.inputs, product.height, product.width, **of_device)
+    kernel = torch.randn(product.outputs, product.inputs, product.size, product.size, **of_device)
     forward = partial(torch.conv2d, images, kernel, padding=padding)
     if product.kind == "forward":
         return forward
     wanted = [product.kind == "input gradient", product.kind == "weight gradient", False]
     about = (None, (1, 1), padding, (1, 1), False, (0, 0), 1, wanted)
     return partial(torch.ops.aten.convolution_backward, torch.randn_like(forward()), images, kernel, *about)
+
+
+def _copies(device: torch.device) -> dict[str, str]:
+    """How fast 256 MiB are copied to a GPU and back, from the host's memory as it is and pinned, and within the GPU."""
+    if device.type == "cpu":
+        return {}
+    size, there = 2**28, torch.empty(2**28, dtype=torch.uint8, device=device)
+    sources = {
+        "pageable": torch.empty(size, dtype=torch.uint8),
+        "pinned": torch.empty(size, dtype=torch.uint8).pin_memory(),
+    }
+    copies = {"within the GPU": (torch.empty_like(there), there)}
+    for kind, here in sources.items():
+        copies |= {f"to the GPU, {kind}": (there, here), f"from the GPU, {kind}": (here, there)}
+    world, rates = World(pinning=Pinning([], False), synchronize=partial(model.synchronize, device)), {}
+    for name, (target, source) in copies.items():
+        seconds = seconds_of(probing.clock(partial(target.copy_, source, non_blocking=True), world))
+        rates[f"copies {name}"] = f"{size / seconds / 1e9:.1f} GB/s"
+    return rates
 
 
 def _facts() -> dict[str, str]:

@@ -43,7 +43,7 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    network = model.build_model(task, options.bf16_autocast).to(device)
+    network = model.build_model(task, options.precision).to(device)
     mesh = init_device_mesh(device.type, (run.world.size,))
     for layer in [module for module in network if list(module.parameters())]:
         # The line that makes it distributed: from now on the layer gathers its weights when it needs them, and scatters

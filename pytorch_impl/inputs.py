@@ -1,4 +1,4 @@
-"""A PyTorch worker's rows of a step: taken from memory, or prepared ahead by a DataLoader (`--loader-workers`)."""
+"""A PyTorch worker's rows of a step: taken from memory, the GPU's or the host's, or prepared by a DataLoader."""
 
 import os
 import time
@@ -22,7 +22,10 @@ def loader(run: Run, device: torch.device) -> Load:
     The function adds the worker's waiting time to `run.clock.input_seconds`. Copies to a GPU go on meanwhile.
     """
     run.clock.input_seconds = 0.0
-    rows_of = _from_loader(run, device) if run.options.loader_workers else _from_memory
+    if run.options.loader_workers:
+        rows_of = _from_loader(run, device)
+    else:
+        rows_of = _from_gpu(run, device) if device.type == "cuda" else _from_memory
 
     def load(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         started = time.perf_counter()
@@ -37,6 +40,19 @@ def loader(run: Run, device: torch.device) -> Load:
 def _from_memory(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
     """The batch's rows as tensors, which share NumPy's memory."""
     return torch.from_numpy(batch.features), torch.from_numpy(batch.labels)
+
+
+def _from_gpu(run: Run, device: torch.device) -> Load:
+    """All rows, and the worker's order of them, are kept on the GPU: copying a step's rows would have the host wait."""
+    features = torch.tensor(run.dataset.train_features, device=device)
+    labels = torch.tensor(run.dataset.train_labels, device=device)
+    order = torch.tensor(np.stack([*run.rows(run.first_step, run.task.steps)]), device=device)
+
+    def rows_of(batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = order[batch.step - run.first_step]
+        return features[rows], labels[rows]
+
+    return rows_of
 
 
 def _from_loader(run: Run, device: torch.device) -> Load:

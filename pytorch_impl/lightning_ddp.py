@@ -74,7 +74,7 @@ class Network(pytorch_lightning.LightningModule):
     def __init__(self, run: Run) -> None:
         super().__init__()
         self._run, task, options = run, run.task, run.options
-        self.model = model.build_model(task, options.bf16_autocast)
+        self.model = model.build_model(task, options.precision)
         self._optimizer = model.build_optimizer(task, self.model)
         self._schedule = model.build_schedule(task, self._optimizer, run.first_step)
         model.load_state(task, self.model, self._optimizer, run.initial_state)

@@ -35,15 +35,27 @@ from common.errors import UserError
 from common.measurement import machine
 
 
-def build_model(task: Task, bf16_autocast: bool = False) -> nn.Sequential:
+def build_model(task: Task, precision: str = "float32") -> nn.Sequential:
     """A module for each of the contract's layers, in order; the output is the logits, as cross_entropy takes them.
 
-    With `bf16_autocast` the layers' products are computed in bfloat16.
+    Its products are computed in that `precision`. Raises UserError for tf32 without a GPU.
     """
+    if precision == "tf32":
+        if not torch.cuda.is_available():
+            raise UserError("--precision tf32 is a way in which GPUs multiply, and torch sees none: leave it out.")
+        set_float32_products("tf32")
     modules = [build_layer(layer) for layer in named_layers(task).values()]
     if task.model == "gpt":
         modules.append(ClassesSecond())
-    return (Bf16Sequential if bf16_autocast else nn.Sequential)(*modules)
+    return (Bf16Sequential if precision == "bf16" else nn.Sequential)(*modules)
+
+
+def as_executed(network: nn.Module, execution: str, features: torch.Tensor) -> nn.Module:
+    """The network as `--execution` has it computed, for batches of the shape of `features`, (rows, inputs)."""
+    if execution == "compiled":
+        return torch.compile(network)
+    # The graphs replay the forward and the backward pass as they were captured, in one call of the host each.
+    return torch.cuda.make_graphed_callables(network, (features,)) if execution == "graphed" else network
 
 
 def build_layer(layer: Layer) -> nn.Module:
@@ -225,13 +237,19 @@ def export_state(
     return state
 
 
-def choose_device(task: Task, local_rank: int, local_world_size: int) -> torch.device:
+def choose_device(task: Task, local_rank: int, local_world_size: int, shared: bool = False) -> torch.device:
     """The device of a local worker: a GPU of its own where `--device` and the machine allow it, else the CPU.
 
-    Sets the number of threads too. Raises UserError where `--device` asks for more GPUs than there are.
+    With `shared`, `--device gpu` has several workers share a GPU where there are fewer. Sets the number of threads too,
+    and that a GPU multiplies in whole float32. Raises UserError where `--device` asks for more GPUs than there are.
     """
     torch.set_num_threads(task.threads)
+    # By default cuDNN rounds the factors of a convolution to TF32.
+    set_float32_products("ieee")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if task.device == "gpu" and shared and gpus:
+        torch.cuda.set_device(local_rank % gpus)
+        return torch.device("cuda", local_rank % gpus)
     if task.device == "gpu" and gpus < local_world_size:
         raise UserError(
             f"--device gpu, but torch sees {gpus} GPUs for {local_world_size} workers: start fewer workers, "
@@ -241,6 +259,11 @@ def choose_device(task: Task, local_rank: int, local_world_size: int) -> torch.d
         return torch.device("cpu")
     torch.cuda.set_device(local_rank)
     return torch.device("cuda", local_rank)
+
+
+def set_float32_products(precision: str) -> None:
+    """Have GPUs round the factors of float32 products and convolutions to TF32 ("tf32"), or not at all ("ieee")."""
+    torch.backends.cuda.matmul.fp32_precision = torch.backends.cudnn.conv.fp32_precision = precision
 
 
 def device_name(device: torch.device) -> str:

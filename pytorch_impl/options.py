@@ -1,6 +1,7 @@
 """Options of PyTorch's loops, for torch.distributed and for Horovod."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from common.contract.task import Task
 from common.declarations.strategy import Options, option
@@ -10,8 +11,9 @@ from common.declarations.strategy import Options, option
 class LoaderOptions(Options):
     """Options of strategies whose workers take their rows themselves and compute whole layers."""
 
-    bf16_autocast: bool = option(False, other_maths=True, tried=(True,))
-    """Compute the layers' products in bfloat16. Changes the maths."""
+    precision: Literal["float32", "tf32", "bf16"] = option("float32", other_maths=True, tried=("bf16",))
+    """How the layers' products are computed: bf16 is torch.autocast's, tf32 a GPU's rounding of float32 factors to 10
+    bits. Both change the maths."""
     loader_workers: int = option(0, at_least=0, tried=(2,))
     """Processes of a DataLoader that prepare each worker's batches ahead; 0: taken from memory as needed."""
 

@@ -137,6 +137,14 @@ TORCHRUN = Launcher(
 
 
 @dataclass(frozen=True, kw_only=True)
+class SingleOptions(LoaderOptions):
+    """Options of the baseline."""
+
+    execution: Literal["eager", "compiled", "graphed"] = option("eager", tried=("compiled",))
+    """eager: operation by operation. compiled: by torch.compile. graphed: as CUDA graphs, on a GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DataParallelOptions(LoaderOptions, ExchangeOptions):
     """Options of DataParallel."""
 
@@ -149,6 +157,11 @@ class BackendOptions(Options):
     """What carries the tensors; auto: NCCL between GPUs, else Gloo."""
     max_restarts: int = option(0, at_least=0, of_world=True)
     """How often torchrun starts all workers again after one has failed. They go on from `--checkpoint`."""
+
+    @property
+    def shares_gpus(self) -> bool:
+        """Whether workers may share a GPU. NCCL refuses that (ncclInvalidUsage, "Duplicate GPU detected")."""
+        return self.backend == "gloo"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,6 +241,21 @@ def check_backend(task: Task, options: BackendOptions, workers: int, gpus: int) 
     """Raises UserError for NCCL without GPUs."""
     if options.backend == "nccl" and not gpus:
         raise UserError("--backend nccl, which joins GPUs, but this machine has none: leave --backend out.")
+
+
+def check_execution(task: Task, options: SingleOptions, workers: int, gpus: int) -> None:
+    """Raises UserError for CUDA graphs without a GPU."""
+    if options.execution == "graphed" and (task.device == "cpu" or not gpus):
+        raise UserError("--execution graphed makes CUDA graphs, which take an NVIDIA GPU: leave it out.")
+
+
+def check_own_gpus(task: Task, options: BackendOptions, workers: int, gpus: int) -> None:
+    """Raises UserError for workers that would share a GPU."""
+    check_backend(task, options, workers, gpus)
+    if task.device == "gpu" and 0 < gpus < workers:
+        raise UserError(
+            f"Lightning gives each worker a GPU of its own, and {workers} workers have {gpus}: start fewer."
+        )
 
 
 def check_pipeline(task: Task, options: PipelineOptions, workers: int, gpus: int) -> None:
@@ -331,8 +359,9 @@ SINGLE = _in_one_process(
     name="torch_single",
     script="pytorch_impl/single.py",
     summary="no distribution: PyTorch's baseline",
-    options=LoaderOptions,
+    options=SingleOptions,
     work=Work.UNDISTRIBUTED,
+    check=check_execution,
     traffic=nothing_sent,
     quick=True,
 )
@@ -431,6 +460,7 @@ LIGHTNING_DDP = _by_torchrun(
     script="pytorch_impl/lightning_ddp.py",
     summary="Lightning's Trainer over DDP",
     options=ReplicatedOptions,
+    check=check_own_gpus,
     alone=Recipe.OWN_SHARD,
     traffic=ring_all_reduce,
     graph=BUCKETS,

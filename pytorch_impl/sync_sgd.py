@@ -58,7 +58,7 @@ def _train(
     average_gradients: Callable[[list[nn.Parameter]], None],
 ) -> None:
     task, options = run.task, run.options
-    network = model.build_model(task, options.bf16_autocast).to(device)
+    network = model.build_model(task, options.precision).to(device)
     optimizer = model.build_optimizer(task, network)
     schedule = model.build_schedule(task, optimizer, run.first_step)
     model.load_state(task, network, optimizer, run.initial_state)

@@ -40,7 +40,8 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
     local_rank, local_world_size = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
     check_world_size(task, world_size, "torchrun")
     pinning = machine.pin(task, local_rank, local_world_size)
-    device = model.choose_device(task, local_rank, local_world_size)
+    # Gloo joins workers that share a GPU, which NCCL refuses.
+    device = model.choose_device(task, local_rank, local_world_size, shared=options.backend == "gloo")
     backend = choose_backend(options.backend, device)
     # Without its device NCCL guesses one at the first barrier, and warns.
     own = device if backend == "nccl" else None

@@ -41,7 +41,7 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    network = model.build_model(task, options.bf16_autocast).to(device)
+    network = model.build_model(task, options.precision).to(device)
     # The line that makes it distributed, and its state sharded: each parameter has one owner, which keeps its momentum,
     # updates it and broadcasts it to the others.
     optimizer = ZeroRedundancyOptimizer(

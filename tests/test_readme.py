@@ -35,6 +35,9 @@ ELSEWHERE = {
     r"nox -s check -- (my_training\.py|submissions/)": (
         "tests/common/check/test_check.py::test_a_class_has_a_row_for_each_file_however_bad_it_is"
     ),
+    r"nox -s gpu|PYTHONPATH=\.carried python -m common\.sessions\.gpu": (
+        "tests/common/sessions/test_gpu.py::test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches"
+    ),
     "nox -s compare -- --slurm": (
         "tests/slurm/test_launches.py::test_each_launcher_starts_its_ranks_on_both_nodes_and_they_follow_the_oracle"
     ),
@@ -64,7 +67,7 @@ ELSEWHERE = {
     ),
     r".*nox -s check -- --evidence .+": ("tests/pytorch_impl/test_watched.py::test_the_loop_of_the_readme_is_right"),
     "nox -s horovod_check": "tests/horovod_impl/test_check.py::test_every_collective_is_right",
-    r"python -m reports( --results DIR --out FILE\.pdf)?": (
+    r"(python -m reports|nox -s report --)( --results (DIR --out FILE\.pdf|FOLDER))?": (
         "tests/reports/test_main.py::"
         "test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy"
     ),

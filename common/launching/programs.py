@@ -71,7 +71,8 @@ def refuse_early(program: Program, request: Request) -> None:
             check_workers(program, workload, workers)
         case _:
             raise TypeError(f"{program.name} isn't asked for a {type(workload).__name__}.")
-    if workload.device == "gpu" and gpus < workers:
+    needed = 1 if getattr(options, "shares_gpus", False) else workers
+    if workload.device == "gpu" and gpus < needed:
         raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
     _refuse_small_shared_memory(request)
     if workload.record:

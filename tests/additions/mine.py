@@ -35,7 +35,7 @@ def main() -> None:
 
 def _train(run: Run, device: torch.device) -> None:
     task, options = run.task, run.options
-    network = model.build_model(task, options.bf16_autocast).to(device)
+    network = model.build_model(task, options.precision).to(device)
     optimizer = model.build_optimizer(task, network)
     schedule = model.build_schedule(task, optimizer, run.first_step)
     model.load_state(task, network, optimizer, run.initial_state)

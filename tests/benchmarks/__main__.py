@@ -45,7 +45,10 @@ class Arguments:
 
     strategies: tuple[Literal[MEASURED], ...] = MEASURED
     """Strategies to measure."""
-    preset: tuple[Literal["pathway", "wide", "mnist_cnn"], ...] = ("pathway", "wide")
+    preset: tuple[Literal["digits", "pathway", "wide", "mnist_lenet", "mnist_cnn", "text_gpt"], ...] = (
+        "pathway",
+        "wide",
+    )
     """Presets to measure them on."""
     workers: tuple[int, ...] = (1, 2)
     """Numbers of workers."""
@@ -67,6 +70,7 @@ def _measure_all(arguments: Arguments) -> None:
     console = Console(width=140)
     cases = list(itertools.product(arguments.strategies, arguments.preset, arguments.workers))
     cases = [case for case in cases if case[2] <= (find(case[0]).most_workers or case[2])]
+    cases = [case for case in cases if case[1] in constant(case[0], "PRESETS", ("pathway", "wide", "mnist_cnn"))]
     pairs: dict[tuple, Pairs] = {case: [] for case in cases}
     launches = cases * arguments.launches
     random.Random(0).shuffle(launches)
@@ -116,8 +120,9 @@ def row_of(case: tuple[str, str, int], pairs: Pairs) -> list[str]:
 
 
 def task_for(preset: str, workers: int) -> Task:
-    """64 rows per worker on pathway in 160 windows, 512 on wide in 24, 64 on mnist_cnn in 40."""
-    steps, warmup_steps, window_steps = {"wide": (50, 2, 2), "mnist_cnn": (210, 10, 5)}.get(preset, (4050, 50, 25))
+    """64 rows per worker in 160 windows; on a CPU 512 on wide in 24, and 64 on mnist_cnn in 40."""
+    slow = {} if machine.gpu_names() else {"wide": (50, 2, 2), "mnist_cnn": (210, 10, 5)}
+    steps, warmup_steps, window_steps = slow.get(preset, (4050, 50, 25))
     lengths = {"steps": steps, "warmup_steps": warmup_steps, "window_steps": window_steps}
     return dataclasses.replace(PRESETS[preset], scaling="weak", workers=workers, **lengths)
 
@@ -136,7 +141,8 @@ def measure(strategy: Strategy, preset: str, workers: int, options: Options) -> 
         script = [f"tests/benchmarks/{strategy.name}.py", *to_arguments(task, options)]
         command = command_for(strategy, workers, script, free_ports(1)[0], options)
         pairs = Path(folder, "pairs.json")
-        environment = environment_for(strategy, task) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": os.fspath(ROOT)}
+        paths = os.pathsep.join(filter(None, [os.fspath(ROOT), os.environ.get("PYTHONPATH")]))
+        environment = environment_for(strategy, task) | {"LOCKSTEP_PAIRS": str(pairs), "PYTHONPATH": paths}
         with Path(folder, "log").open("w+", encoding="utf-8") as log:
             outcome = run_group([command], environment, task.deadline_seconds, streams={"stdout": log, "stderr": log})
             log.seek(0)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
 from common.contract.task import Task
 from common.measurement.run import Run
@@ -17,6 +17,14 @@ def build(task: Task) -> nn.Sequential:
         return nn.Sequential(
             *(*first, *second, nn.Linear(2304, 600), nn.ReLU(), nn.Linear(600, 120), nn.ReLU(), nn.Linear(120, 10))
         )
+    if task.model == "lenet":
+        first = (nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2))
+        second = (nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten())
+        return nn.Sequential(
+            *(*first, *second, nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(), nn.Linear(84, 10))
+        )
+    if task.model == "gpt":
+        return Gpt(*task.dimensions[:2], task.dimensions[-1], blocks=len(task.dimensions) - 2)
     layers = []
     for inputs, outputs in zip(task.dimensions[:-1], task.dimensions[1:], strict=True):
         layers += [
@@ -26,10 +34,39 @@ def build(task: Task) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
+class Gpt(nn.Module):
+    """A small decoder, as anybody would write it."""
+
+    def __init__(self, positions: int, width: int, tokens: int, blocks: int) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(tokens, width), nn.Parameter(torch.zeros(positions, width))
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(blocks)))
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, tokens))
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(self.tokens(features.long()) + self.positions)).transpose(1, 2)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.dense = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU("tanh"), nn.Linear(4 * width, width))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        parts = self.attention(self.first(values)).unflatten(-1, (3, 4, -1)).permute(2, 0, 3, 1, 4)
+        attended = scaled_dot_product_attention(*parts, is_causal=True)
+        values = values + self.project(attended.transpose(1, 2).flatten(2))
+        return values + self.dense(self.second(values))
+
+
 def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
     """A function that trains one step on each of the given arrays of rows."""
     task, device = run.task, next(model.parameters()).device
     features, labels = run.dataset.train_features, run.dataset.train_labels
+    if device.type == "cuda":
+        on_gpu = torch.tensor(features, device=device), torch.tensor(labels, device=device)
     schedule = None
     if task.final_learning_rate is not None:
         factor = task.final_learning_rate / task.learning_rate
@@ -38,7 +75,11 @@ def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
     def window(rows_of_steps: list[np.ndarray]) -> None:
         for rows in rows_of_steps:
             optimizer.zero_grad()
-            batch = torch.from_numpy(features[rows]).to(device), torch.from_numpy(labels[rows]).to(device)
+            if device.type == "cuda":
+                rows = torch.from_numpy(rows).to(device, non_blocking=True)
+                batch = on_gpu[0][rows], on_gpu[1][rows]
+            else:
+                batch = torch.from_numpy(features[rows]), torch.from_numpy(labels[rows])
             loss = cross_entropy(model(batch[0]), batch[1])
             loss.backward()
             optimizer.step()

@@ -79,7 +79,7 @@ def test_options_that_round_or_approximate_are_other_maths():
         assert other_maths(DDP.options(gradient_hook=hook)) == ["gradient_hook"]
     assert label(DDP.options(gradient_hook="fp16")) == "fp16 gradient hook, other maths"
     for strategy in (SINGLE, DATA_PARALLEL, FSDP, *IN_REPLICAS):
-        assert label(strategy.options(bf16_autocast=True)) == "bf16_autocast, other maths"
+        assert label(strategy.options(precision="bf16")) == "bf16 precision, other maths"
 
 
 # Launches
