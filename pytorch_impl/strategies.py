@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -227,6 +227,16 @@ class DdpOptions(BucketOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LocalSgdOptions(FullyShardedOptions):
+    """Options of local SGD."""
+
+    local_steps: int = option(1, at_least=1, other_maths=True, tried=(4,))
+    """Steps that each worker takes by itself before all average their weights. More than 1 changes the maths."""
+    outer_momentum: float = option(0.0, at_least=0, other_maths=True, tried=(0.9,))
+    """Momentum of an outer Nesterov step by what the workers moved on average (DiLoCo has 0.9). Changes the maths."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PipelineOptions(BackendOptions):
     """Options of the pipeline."""
 
@@ -255,6 +265,16 @@ def check_own_gpus(task: Task, options: BackendOptions, workers: int, gpus: int)
     if task.device == "gpu" and 0 < gpus < workers:
         raise UserError(
             f"Lightning gives each worker a GPU of its own, and {workers} workers have {gpus}: start fewer."
+        )
+
+
+def check_local_steps(task: Task, options: LocalSgdOptions, workers: int, gpus: int) -> None:
+    """Raises UserError for checkpoints between two averages of the weights: they would hold one worker's."""
+    check_backend(task, options, workers, gpus)
+    if task.checkpoint_steps % options.local_steps:
+        raise UserError(
+            f"--checkpoint-steps {task.checkpoint_steps} is between two averages of the weights: give a multiple of "
+            f"--local-steps {options.local_steps}."
         )
 
 
@@ -297,6 +317,15 @@ def bucket_traffic(parameter_bytes: int, workers: int, options: DdpOptions, host
         return Traffic(None, "none where a hook exchanges factors of low rank")
     traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
     return traffic if options.gradient_hook == "none" else halved(traffic)
+
+
+def averaged_weights_traffic(parameter_bytes: int, workers: int, options: LocalSgdOptions, hosts: int = 1) -> Traffic:
+    """The traffic of a ring all-reduce of the weights, spread over the steps from one average to the next."""
+    traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
+    if traffic.bytes_per_step is None or options.local_steps == 1:
+        return traffic
+    formula = f"{traffic.formula}, in every {options.local_steps}th step"
+    return replace(traffic, bytes_per_step=traffic.bytes_per_step / options.local_steps, formula=formula)
 
 
 def by_hand_traffic(parameter_bytes: int, workers: int, options: SyncSgdOptions, hosts: int = 1) -> Traffic:
@@ -411,6 +440,17 @@ DDP = _by_torchrun(
     variants=({"loader_workers": 1},),
     over_links=({"gradient_hook": "fp16"}, {"gradient_hook": "powersgd"}),
     batch_norms=("local", "synchronised"),
+)
+LOCAL_SGD = _by_torchrun(
+    name="torch_local_sgd",
+    script="pytorch_impl/local_sgd.py",
+    summary="local SGD: every few steps the workers average their weights",
+    options=LocalSgdOptions,
+    alone=Recipe.OWN_SHARD,
+    traffic=averaged_weights_traffic,
+    graph=Graph(Order.ONE_BY_ONE),
+    check=check_local_steps,
+    over_links=({"local_steps": 8},),
 )
 ZERO = _by_torchrun(
     name="torch_zero",

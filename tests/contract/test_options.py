@@ -30,7 +30,14 @@ OF_WORLDS = [
     if not acts_in_a_joined_world(name, WORLDS[name], option, value)
 ]
 
-BOUNDS = {"gradient_hook": 0.1, "precision": 0.02, "compression": 0.01, "adasum": 2.0}
+BOUNDS = {
+    "gradient_hook": 0.1,
+    "precision": 0.02,
+    "local_steps": 0.1,
+    "outer_momentum": 2.0,
+    "compression": 0.01,
+    "adasum": 2.0,
+}
 """For the largest relative deviation of a loss from the oracle's: 2 to 8 times the largest seen."""
 
 

@@ -16,6 +16,7 @@ from pytorch_impl.strategies import (
     DDP,
     FSDP,
     HOOK_DDP,
+    LOCAL_SGD,
     LIGHTNING_DDP,
     MODEL_PARALLEL,
     PYTORCH,
@@ -69,6 +70,32 @@ def test_micro_batches_divide_the_global_batch(task, micro_batches, rows):
     with pytest.raises(UserError, match=f"A batch of {rows} rows doesn't divide into {micro_batches} micro-batches"):
         MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=micro_batches), 2, 0)
     MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=rows), 2, 0)
+
+
+def test_a_checkpoint_between_two_averages_would_hold_one_workers_weights():
+    task = Task(checkpoint=Path("weights"), checkpoint_steps=50)
+    LOCAL_SGD.check(task, LOCAL_SGD.options(local_steps=25), 2, 0)
+    with pytest.raises(UserError, match="give a multiple of --local-steps 8"):
+        LOCAL_SGD.check(task, LOCAL_SGD.options(local_steps=8), 2, 0)
+
+
+def test_cuda_graphs_take_a_gpu():
+    for device, gpus in (("auto", 0), ("cpu", 1)):
+        with pytest.raises(UserError, match="--execution graphed makes CUDA graphs"):
+            SINGLE.check(Task(device=device), SINGLE.options(execution="graphed"), 1, gpus)
+    SINGLE.check(Task(), SINGLE.options(execution="graphed"), 1, 1)
+
+
+def test_lightnings_workers_share_no_gpu():
+    with pytest.raises(UserError, match="2 workers have 1: start fewer"):
+        LIGHTNING_DDP.check(Task(device="gpu"), LIGHTNING_DDP.options(backend="gloo"), 2, 1)
+    LIGHTNING_DDP.check(Task(device="gpu"), LIGHTNING_DDP.options(backend="gloo"), 2, 2)
+
+
+def test_weights_that_are_averaged_in_every_eighth_step_are_an_eighth_of_the_bytes():
+    every, eighth = (LOCAL_SGD.traffic(1000, 4, LOCAL_SGD.options(local_steps=steps), 1) for steps in (1, 8))
+    assert (every.bytes_per_step, eighth.bytes_per_step) == (6000, 750)
+    assert eighth.formula.endswith("in every 8th step")
 
 
 # Labels

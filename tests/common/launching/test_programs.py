@@ -70,6 +70,14 @@ def test_what_a_library_cannot_have_is_refused(library, options, said, refusal, 
     assert said in refusal(lambda: prepare([library, *options]))
 
 
+def test_workers_share_a_gpu_over_gloo_alone(refusal, monkeypatch):
+    monkeypatch.setattr(machine, "gpu_names", lambda: ["a GPU"])
+    words = ["torch_ddp", "--workers", "2", "--device", "gpu"]
+    assert "this machine has 1 GPUs for 2 workers" in refusal(lambda: prepare(words))
+    _, request, _ = prepare([*words, "--backend", "gloo"])
+    assert request.options.shares_gpus
+
+
 @pytest.mark.parametrize(
     ("strategy", "fault", "said"),
     [
