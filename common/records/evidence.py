@@ -66,12 +66,13 @@ def in_words(record: Record) -> str:
         return f"What its updates were made of can't be told: {why.rstrip('.')}."
     low, high = (f"{round(share, 4) + 0.0:.4f}" for share in reading.shares)
     counted = low if low == high else f"{low} to {high}"
-    verdict = "as declared" if not reading.mistakes else "not as declared"
+    asked_for = f"other maths, by {' and '.join(record.other_maths)}".replace("_", " ")
+    verdict = asked_for if record.other_maths else "not as declared" if reading.mistakes else "as declared"
     sentence = (
         f"Updates read: {len(reading.steps)}. Each worker's gradient counted {counted} times, and the declared recipe "
         f"leaves {reading.residual:.0e} of an update: {verdict}."
     )
-    return " ".join([sentence, *reading.mistakes])
+    return " ".join([sentence, *([] if record.other_maths else reading.mistakes)])
 
 
 def trained(record: Record) -> Trained:

@@ -59,6 +59,9 @@ def test_a_mistake_is_in_the_record_and_in_words(tmp_path):
     [said] = record.reading.mistakes
     assert said.startswith("Each worker's gradient counted 0.30 instead of 1.00")
     assert evidence.in_words(record).endswith(f": not as declared. {said}")
+    asked_for = changed(record, other_maths=["local_steps", "outer_momentum"])
+    said = "an update: other maths, by local steps and outer momentum."
+    assert evidence.in_words(asked_for).endswith(said)
 
 
 @pytest.mark.parametrize(
