@@ -14,12 +14,10 @@ from common.observations.launches import observed
 from common.records.certificate import DEVIATES, reasons_not_ranked
 from reports.tables import (
     accounts,
-    ceilings,
     certificate,
     decomposition,
     disturbances,
     exchanges,
-    factors,
     hosts,
     networks,
     ranking,
@@ -53,13 +51,13 @@ class Material:
     configurations = cached_property(lambda self: decomposition.configurations(self.cells, self.step_medians))
     exposed = cached_property(lambda self: decomposition.exposed(self.configurations, self.launches, self.results))
     parts = cached_property(lambda self: decomposition.parts(self.configurations, self.step_medians))
-    factors = cached_property(lambda self: factors.table(self.launches, self.results.plan))
+    factors = cached_property(lambda self: ranking.factors(self.launches, self.results.plan))
     networks = cached_property(lambda self: networks.table(self.cells, self.launches, self.results.records))
     exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
     phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
     skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
-    ceilings = cached_property(lambda self: ceilings.table(self.results, self.launches))
+    ceilings = cached_property(lambda self: exchanges.ceilings(self.results, self.launches))
     startups = cached_property(lambda self: accounts.startups(self.results.records))
     memory = cached_property(lambda self: accounts.memory(self.launches, self.results.records))
     accuracies = cached_property(lambda self: accounts.accuracies(self.results.records))
