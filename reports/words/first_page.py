@@ -10,15 +10,13 @@ from common.observations.answers import UNDECIDED
 from common.records import calibration, manifest
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
-from reports.charts import speed as speed_charts
-from reports.charts import style
+from reports.charts import bars, style
 from reports.tables import ranking as ranking_tables
 from reports.tables import summaries
 from reports.tables.disturbances import disturbed_rounds
 from reports.tables.material import Material
 from reports.tables.standings import MOST_ROWS, of_regime
-from reports.words import certificate, ranking, standings
-from reports.words.cautions import cautions
+from reports.words import certainty, certificate, ranking, standings
 from reports.words.scaling import batch_in_words
 
 
@@ -56,7 +54,7 @@ def _certainty(material: Material) -> list[str]:
     ended = [ending_counts(material.endings)]
     if rounds := disturbed_rounds(material.disturbances):
         ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed.")
-    if found := len(cautions(material.launches, material.results.records)):
+    if found := len(certainty.cautions(material.launches, material.results.records)):
         ended.append(f"Cautions, in \u201cHow sure\u201d: {found}.")
     return [
         *(f"It counts as not run: {sentence}" for sentence in material.results.damaged.values()),
@@ -121,7 +119,7 @@ def _figure(material: Material, regime: str, rows: pd.DataFrame) -> blocks.Block
     bases = cells[is_base].sort_values("samples_per_second", ascending=False)
     shown = pd.concat([ranked, bases]).drop_duplicates(keys)
     launches = summaries.with_exchange(material.launches, regime).merge(shown[keys], on=keys)
-    draw = partial(speed_charts.headline, shown, launches, style.styles(material.colors))
+    draw = partial(bars.headline, shown, launches, style.styles(material.colors))
     only = f" The fastest {MOST_ROWS} of {len(rows)}." if len(rows) > MOST_ROWS else ""
     beside = " Pale: one worker of a base." if len(shown) > len(ranked) else ""
     oversubscribed = f" {blocks.DAGGER} more threads than cores." if shown["oversubscribed"].any() else ""

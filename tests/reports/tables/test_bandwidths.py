@@ -10,7 +10,7 @@ from common.declarations.strategy import ring_all_reduce
 from common.records.training import Record
 from reports.tables.bandwidths import ring_bound
 from reports.tables.bandwidths import table as bandwidths_table
-from reports.words import bandwidths
+from reports.words import sweeps
 from tests.reports.materials import material_of
 from tests.reports.pieces import items
 from tests.reports.records import MadeUpOptions, over_hosts
@@ -38,7 +38,7 @@ def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
 
 def said(*records: Record) -> list[str]:
     """From which bandwidth on each strategy pays."""
-    return items(bandwidths.section(material_of(*records)))
+    return items(sweeps.bandwidths(material_of(*records)))
 
 
 def test_the_rings_bound_at_100_megabits_is_that_of_the_gradients_of_pathway():
@@ -128,7 +128,7 @@ def test_a_sentence_has_the_ratio_over_the_fastest_link_or_says_why_nothing_tell
 
 def test_a_sweep_with_more_workers_on_each_host_is_in_the_sentences_alone():
     records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *rounds(dict.fromkeys(MEGABITS, 5.0), workers=4), *alone()]
-    blocks = bandwidths.section(material_of(*records))
+    blocks = sweeps.bandwidths(material_of(*records))
     assert len(items(blocks)) == 2
     [figure] = [block for block in blocks if block["kind"] == "figure"]
     assert figure["caption"].endswith("With more workers on each host: in the sentences.")

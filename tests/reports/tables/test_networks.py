@@ -8,7 +8,7 @@ import pytest
 from common.contract import model
 from common.contract.task import PRESETS
 from common.records.training import Record
-from reports.words import networks
+from reports.words import sweeps
 from tests.reports.materials import material_of
 from tests.reports.records import make_record
 
@@ -45,7 +45,7 @@ def test_a_strategy_on_a_line_pays_from_where_the_line_says_and_the_sentence_nam
     assert [*rows["line"]] == pytest.approx([*rows["speed_up"]])
     assert [*rows["pays_from"]] == pytest.approx([PAYS_FROM] * 3)
     assert [*rows["n"]] == [6] * 3
-    [sentence] = networks.section(material)[2]["items"]
+    [sentence] = sweeps.networks(material)[2]["items"]
     assert sentence == (
         "amber_ring with 2 workers pays for mnist_cnn and mnist_lenet, doesn't for pathway; by its line from 200 "
         "operations per byte on."
@@ -66,4 +66,4 @@ def test_a_strategy_that_is_never_faster_never_pays_and_two_networks_make_no_lin
 def test_with_two_networks_there_is_no_chapter():
     material = material_of(*launches("pathway", 12.0), *launches("mnist_lenet", 12.0))
     assert material.networks.empty
-    assert networks.section(material) == []
+    assert sweeps.networks(material) == []

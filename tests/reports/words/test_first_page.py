@@ -4,8 +4,7 @@ from common.records import calibration
 from common.records.manifest import Differences
 from common.records.training import Record
 from reports.tables.results import Origin
-from reports.words import first_page
-from reports.words.cautions import cautions
+from reports.words import certainty, first_page
 from tests.reports.materials import material_of
 from tests.reports.pieces import answers
 from tests.reports.records import HOST, certified, make_record, named, unfinished
@@ -22,7 +21,7 @@ def ending(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
 
 
 def cautions_of(*records: Record) -> list[str]:
-    return cautions(material_of(*records).launches, named(*records))
+    return certainty.cautions(material_of(*records).launches, named(*records))
 
 
 def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
