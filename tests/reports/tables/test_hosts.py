@@ -5,10 +5,8 @@ import math
 import pytest
 from msgspec import structs
 
-from common.records.header import Host
 from common.records.training import Record
 from reports.tables import summaries
-from reports.tables.hosts import clock_uncertainty
 from reports.tables.hosts import table as hosts_table
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts
@@ -58,18 +56,15 @@ def test_a_window_starts_so_long_after_its_process():
     assert row.seconds == pytest.approx(0.001, abs=1e-6)
 
 
-def test_where_a_clock_tells_no_uncertainty_none_is_known():
-    assert math.isnan(clock_uncertainty(Host(name="host1", workers=1)))
-
-
-def test_of_many_hosts_the_two_worst_clocks_bound_the_skew():
-    record = over_hosts(workers=4, hosts=4)
-    worse = [
-        structs.replace(site, clock_uncertainty_seconds=value)
-        for site, value in zip(record.hosts, (1, 5, 2, 3), strict=True)
+@pytest.mark.parametrize(("clocks", "both"), [((1, 5, 2, 3), 8), ((1, None, 2, 3), math.nan)])
+def test_of_many_hosts_the_two_worst_clocks_bound_the_skew_unless_one_tells_no_uncertainty(clocks, both):
+    record = over_hosts(workers=4, hosts=4, late=[0.0, 0.0, 0.0, 100.0])
+    hosts = [
+        structs.replace(host, clock_uncertainty_seconds=each) for host, each in zip(record.hosts, clocks, strict=True)
     ]
-    [row] = table(changed(record, hosts=worse))
-    assert row.uncertainty_seconds == 8
+    [row] = table(changed(record, hosts=hosts))
+    assert row.uncertainty_seconds == pytest.approx(both, nan_ok=True)
+    assert row.started_last == ("" if None in clocks else "host4")
 
 
 def test_what_is_within_the_uncertainty_of_both_clocks_is_told_of_nobody():
