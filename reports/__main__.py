@@ -10,11 +10,11 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from reports.document import compose
 from reports.render import shell
-from reports.tables.bandwidths import FEWEST
 from reports.tables.material import Material
 from reports.tables.results import newest_comparison, read_results
 from reports.tables.standings import of_regime
-from reports.words import standings, sweeps
+from reports.tables.sweeps import FEWEST
+from reports.words import first_page, sweeps
 
 
 def write_report(
@@ -60,7 +60,7 @@ def write_report(
         write_atomically(path, images[f"{name}.svg"])
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
-        print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
+        print(first_page.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
     print(f"{out} and {shell.page_beside(out)}: {len(here.records)} records, their tables as CSV in {beside}")
 
 

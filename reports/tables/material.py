@@ -18,10 +18,9 @@ from reports.tables import (
     decomposition,
     disturbances,
     exchanges,
-    hosts,
-    networks,
     ranking,
     summaries,
+    sweeps,
 )
 from reports.tables.columns import COLUMNS
 from reports.tables.ranking import Ranking
@@ -52,10 +51,10 @@ class Material:
     exposed = cached_property(lambda self: decomposition.exposed(self.configurations, self.launches, self.results))
     parts = cached_property(lambda self: decomposition.parts(self.configurations, self.step_medians))
     factors = cached_property(lambda self: ranking.factors(self.launches, self.results.plan))
-    networks = cached_property(lambda self: networks.table(self.cells, self.launches, self.results.records))
+    networks = cached_property(lambda self: sweeps.networks(self.cells, self.launches, self.results.records))
     exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
     phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
-    skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
+    skews = cached_property(lambda self: accounts.skews(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
     ceilings = cached_property(lambda self: exchanges.ceilings(self.results, self.launches))
     startups = cached_property(lambda self: accounts.startups(self.results.records))

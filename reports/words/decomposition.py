@@ -12,7 +12,7 @@ from reports.charts import bars
 from reports.tables import decomposition, summaries
 from reports.tables.exchanges import CONTENTION, OVERLAP
 from reports.tables.material import Material
-from reports.words.standings import share_in_words
+from reports.words.first_page import share_in_words
 
 _NOTHING = "No strategy was measured beside its base, so nothing tells how long a step should ideally take."
 _DEFINITIONS = (

@@ -13,7 +13,7 @@ from reports import blocks
 from reports.charts import layout, style
 from reports.charts.curves import Line, Plot, curves
 from reports.tables import summaries
-from reports.tables.bandwidths import table
+from reports.tables import sweeps as tables
 from reports.tables.material import Material
 
 FIGURE = "sweep"  # README shows it as well.
@@ -32,7 +32,7 @@ _BANDWIDTHS = (
 def bandwidths(material: Material) -> list[blocks.Block]:
     """The figure of each regime that has a sweep, and from which bandwidth on each strategy pays."""
     launches, records = material.launches, material.results.records
-    sweeps = table(material.configurations, launches, records)
+    sweeps = tables.bandwidths(material.configurations, launches, records)
     if sweeps.empty:
         return []
     # One style for each strategy with its options, whatever its hosts, and for each base.
