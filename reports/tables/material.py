@@ -11,7 +11,7 @@ import pandas as pd
 from common.files import write_atomically
 from common.observations import answers
 from common.observations.launches import observed
-from common.records.certificate import DEVIATES, reasons_not_ranked
+from common.records.certificate import DEVIATES, Certificate, compare, reasons_not_ranked
 from reports.tables import (
     accounts,
     certificate,
@@ -41,7 +41,6 @@ class Material:
 
     cells = cached_property(lambda self: summaries.cells(self.launches))
     comparisons = property(lambda self: self.ranking.comparisons)
-    beside_oracle = cached_property(lambda self: certificate.compare(self.results))
     deviations = cached_property(lambda self: certificate.deviations(self.beside_oracle))
     certificates = cached_property(lambda self: certificate.summary(self.beside_oracle))
     observed = cached_property(lambda self: observed(self.launches, self.results.plan))
@@ -64,6 +63,11 @@ class Material:
     disturbances = cached_property(lambda self: disturbances.table(self.results.records, self.results.plan))
 
     @cached_property
+    def beside_oracle(self) -> list[Certificate]:
+        """Every `ok` launch beside its oracle."""
+        return compare(self.results.records, self.results.folder, self.results.origin.differences.launches)
+
+    @cached_property
     def launches(self) -> pd.DataFrame:
         """One row for each launch that counts for the throughput."""
         found = summaries.launches(self.results.records)
@@ -78,8 +82,21 @@ class Material:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The short name of each regime."""
-        return regime_names(self.cells)
+        """Short name of each regime: preset, scaling, whether hosts are virtual, and the task where those name several.
+
+        Where these differ in their batch alone that stands in place of the task.
+        """
+        firsts = self.cells.drop_duplicates("regime")
+        virtual = firsts["virtual"].map({True: ", virtual hosts", False: ""})
+        short = firsts["preset"] + " " + firsts["scaling"] + virtual
+        ambiguous, batches = short.duplicated(keep=False), firsts["batch"].groupby(short)
+        any_batch = firsts["regime_of_any_batch"].groupby(short)
+        by_batch = (batches.transform("nunique") == batches.transform("size")) & (any_batch.transform("nunique") == 1)
+        longer = (", " + firsts["batch"].astype(str) + " rows").where(by_batch, " (" + firsts["task"] + ")")
+        names = short.where(~ambiguous, short + longer)
+        # Where several machines did the same task.
+        names = names.where(~names.duplicated(keep=False), names + ", " + firsts["machine"])
+        return dict(zip(firsts["regime"], names, strict=True))
 
     @property
     def colors(self) -> Mapping[str, Sequence[str]]:
@@ -110,23 +127,3 @@ class Material:
             lists = [column for column, text in COLUMNS.get(name, {}).items() if text.endswith("(JSON)")]
             as_text = table.assign(**{column: table[column].map(json.dumps) for column in lists})
             write_atomically(folder / f"{name}.csv", as_text.to_csv(index=False).encode())
-
-
-def regime_names(cells: pd.DataFrame) -> dict[str, str]:
-    """Short name of each regime: preset, scaling, whether hosts are virtual, and the task where those name several.
-
-    Where these differ in their batch alone that stands in place of the task.
-    """
-    if cells.empty:
-        return {}
-    firsts = cells.drop_duplicates("regime")
-    virtual = firsts["virtual"].map({True: ", virtual hosts", False: ""})
-    short = firsts["preset"] + " " + firsts["scaling"] + virtual
-    ambiguous, batches = short.duplicated(keep=False), firsts["batch"].groupby(short)
-    any_batch = firsts["regime_of_any_batch"].groupby(short)
-    by_batch = (batches.transform("nunique") == batches.transform("size")) & (any_batch.transform("nunique") == 1)
-    longer = (", " + firsts["batch"].astype(str) + " rows").where(by_batch, " (" + firsts["task"] + ")")
-    names = short.where(~ambiguous, short + longer)
-    # Where several machines did the same task.
-    names = names.where(~names.duplicated(keep=False), names + ", " + firsts["machine"])
-    return dict(zip(firsts["regime"], names, strict=True))

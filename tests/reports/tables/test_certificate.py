@@ -8,9 +8,11 @@ import pytest
 
 from common.contract.oracle import LOSS_FLOOR
 from common.contract.task import PRESETS
+from common.records.certificate import Certificate
 from common.records.manifest import Differences
 from reports.tables import certificate
-from reports.tables.results import Origin, Results, read_results
+from reports.tables.material import Material
+from reports.tables.results import Origin, read_results
 from reports.words import certificate as words_certificate
 from tests.changes import changed
 from tests.reports.materials import material_of
@@ -18,8 +20,8 @@ from tests.reports.pieces import cell
 from tests.reports.records import SMOOTH, make_record, mistaken, named, varied, write_all, write_weights
 
 
-def compared(tmp_path, *records) -> list[certificate.Certificate]:
-    return certificate.compare(Results(tmp_path, named(*records), None))
+def compared(tmp_path, *records, **more) -> list[Certificate]:
+    return material_of(*records, folder=tmp_path, **more).beside_oracle
 
 
 def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row(tmp_path):
@@ -35,7 +37,7 @@ def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row(tmp_pa
 @pytest.mark.parametrize("examples", [[], [0, 0], [60 * 64], [60 * 64, 59 * 64], [60 * 64, 61 * 64]], ids=str)
 def test_rows_that_do_not_add_up_deviate_and_are_no_damage(tmp_path, examples):
     write_all(tmp_path, named(make_record(workers=2, examples_by_rank=examples)))
-    [comparison] = certificate.compare(read_results(tmp_path))
+    [comparison] = Material(read_results(tmp_path)).beside_oracle
     assert comparison.verdict == "deviates"
     assert f"{sum(examples):,} rows counted, 7,680 expected" in comparison.note
 
@@ -47,7 +49,7 @@ def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_stal
     facts = {"examples_per_step": 64, "task": task, "staleness": [0, 1, 1, 7]}
     same = make_record("cobalt_servers", 2, checkpoint="w.safetensors", **facts)
     worse = make_record("cobalt_servers", 4, checkpoint="worse.safetensors", **facts)
-    table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
+    table = material_of(same, worse, folder=tmp_path).asynchronous
     assert abs(cell(table, "cobalt_servers", 2)["difference"]) < 1e-5
     assert cell(table, "cobalt_servers", 4)["difference"] > 0.05
     losses = table[["loss", "oracle_loss", "difference"]]
@@ -65,14 +67,14 @@ def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_ho
         make_record("amber_ring", 2, checkpoint="w.safetensors"),
         changed(varied("cobalt_servers", 2, exchange=False), checkpoint="w.safetensors"),
     ]
-    table = certificate.asynchronous(Results(tmp_path, named(*records), None))
+    table = material_of(*records, folder=tmp_path).asynchronous
     assert table.empty
 
 
 @pytest.mark.filterwarnings("error")
 def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
     gone = make_record("cobalt_servers", 2, checkpoint="gone.safetensors")
-    [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
+    [row] = material_of(gone, folder=tmp_path).asynchronous.to_dict("records")
     assert all(math.isnan(row[name]) for name in ("loss", "staleness", "largest_staleness"))
     assert "gone.safetensors" in row["note"]
 
@@ -112,9 +114,8 @@ def test_what_launches_without_exchange_computed_is_said_in_words(tmp_path, verd
 
 
 def test_a_record_that_was_changed_after_its_launch_is_reported_as_not_compared(tmp_path):
-    records = named(make_record(), make_record())
     differences = Differences(changed=("amber_ring-1w-00.json",))
-    comparisons = certificate.compare(Results(tmp_path, records, None, origin=Origin(differences=differences)))
+    comparisons = compared(tmp_path, make_record(), make_record(), origin=Origin(differences=differences))
     assert [comparison.verdict for comparison in comparisons] == ["not compared", "follows"]
 
 

@@ -3,11 +3,10 @@
 import pandas as pd
 
 from common.records import calibration
-from common.records.calibration import Calibration
 from reports.tables.material import Material
 from reports.tables.results import read_results
 from reports.words import certainty
-from tests.reports.materials import material_of, probe
+from tests.reports.materials import CALIBRATED, material_of, probe
 from tests.reports.pieces import items
 from tests.reports.records import make_record, named, unfinished, write_all
 
@@ -17,17 +16,12 @@ def said(*records) -> str:
 
 
 def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
-    known = Calibration(
-        **{"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU", "cores": 2, "strategy": "amber"},
-        **{"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "alarms_bound": 0.2207},
-        **{"spread": 0.01, "long_blocks": 18, "found": 18, "busy_share": 0.05, "smallest_difference": 0.0146},
-    )
     write_all(tmp_path, named(make_record()))
     before = items(certainty.section(Material(read_results(tmp_path))))
-    calibration.write(tmp_path / calibration.FILE, known)
+    calibration.write(tmp_path / calibration.FILE, CALIBRATED)
     after = items(certainty.section(Material(read_results(tmp_path))))
     assert any("Not calibrated here" in item for item in before)
-    assert calibration.in_words(known) in after
+    assert calibration.in_words(CALIBRATED) in after
     assert not any("Not calibrated here" in item for item in after)
 
 

@@ -5,9 +5,9 @@ from common.records.manifest import Differences
 from common.records.training import Record
 from reports.tables.results import Origin
 from reports.words import certainty, first_page
-from tests.reports.materials import material_of
+from tests.reports.materials import CALIBRATED, material_of
 from tests.reports.pieces import answers
-from tests.reports.records import HOST, certified, make_record, named, unfinished
+from tests.reports.records import HOST, certified, in_rounds, make_record, named, unfinished
 
 
 def figure(*records: Record) -> dict:
@@ -24,19 +24,11 @@ def cautions_of(*records: Record) -> list[str]:
     return certainty.cautions(material_of(*records).launches, named(*records))
 
 
-def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
-    """Launches of several rounds, which take a little longer from one to the next."""
-    return [make_record(name, workers, (milliseconds * (1 + index / 100),) * 3, **facts) for index in range(n)]
-
-
 def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
-    records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
+    records = [*in_rounds("amber_ring", 3.0), *in_rounds("amber_library", 4.0)]
     asked = "nox -s calibrate tells whether these tests keep their promises on this machine."
     assert asked in ending(tmp_path, *records)["What next"]
-    made = {"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU", "cores": 2, "strategy": "amber"}
-    counts = {"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "long_blocks": 18, "found": 18}
-    shares = {"alarms_bound": 0.2, "spread": 0.01, "busy_share": 0.05, "smallest_difference": 0.01}
-    calibration.write(tmp_path / calibration.FILE, calibration.Calibration(**made, **counts, **shares))
+    calibration.write(tmp_path / calibration.FILE, CALIBRATED)
     assert asked not in ending(tmp_path, *records)["What next"]
 
 
@@ -91,7 +83,7 @@ def test_several_machines_of_one_kind_are_a_caution_that_names_them():
 
 
 def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
-    records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
+    records = [*in_rounds("amber_ring", 3.0), *in_rounds("amber_library", 4.0)]
     told = ending(tmp_path, *records)
     assert ([*told], len(told["How sure"])) == (["How sure", "What next"], 3)
     assert told["What next"] == [
@@ -105,6 +97,6 @@ def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
 def test_what_is_missing_and_which_files_differ_stand_on_the_first_page_as_well(tmp_path):
     refused = unfinished("unsupported", "It has no ring: install one.", "amber_library")
     changed = Differences(exists=True, changed=("amber_ring-0.json",))
-    sure = ending(tmp_path, *rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))["How sure"]
+    sure = ending(tmp_path, *in_rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))["How sure"]
     assert sure[0] == "amber_ring-0.json differs from what its launch left."
     assert sure[-1] == "Not compared: amber_library. It has no ring: install one."

@@ -1,7 +1,6 @@
 """The ranking table of the first page: its rows, and that PDF, page and terminal have their numbers."""
 
 import math
-import random
 import re
 import shutil
 import subprocess
@@ -18,13 +17,7 @@ from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import first_page
 from tests.reports.materials import material_of
 from tests.reports.pieces import blanks_for_all
-from tests.reports.records import certified, make_record
-
-
-def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, spread: float = 0.01, **more) -> list[Record]:
-    noise = random.Random(name)
-    times = [milliseconds * (1 + spread * noise.uniform(-1, 1)) for _ in range(n)]
-    return [make_record(name, workers, (each,) * 3, **more) for each in times]
+from tests.reports.records import certified, in_rounds, make_record
 
 
 def rows_of(tmp_path, *records: Record) -> pd.DataFrame:
@@ -66,7 +59,7 @@ def test_a_row_has_the_rate_the_ratio_to_the_fastest_and_the_speed_up_worked_out
 
 
 def test_the_largest_tested_number_of_workers_is_ranked(tmp_path):
-    records = [each for name, time in (("amber_ring", 2.0), ("amber_library", 4.0)) for each in rounds(name, time, 1)]
+    records = [*in_rounds("amber_ring", 2.0, 1), *in_rounds("amber_library", 4.0, 1)]
     few = [make_record("amber_ring", 2), make_record("amber_library", 2)]
     assert {*rows_of(tmp_path, *records, *few)["workers"]} == {1}
     assert {*rows_of(tmp_path, *few)["workers"]} == {2}
@@ -118,7 +111,7 @@ def test_of_several_verdicts_of_a_strategy_the_gravest_is_shown(tmp_path, monkey
     about |= {"workers": 2, "exchange": True}
     rows = pd.DataFrame([about | {"verdict": verdict} for verdict in verdicts])
     monkeypatch.setattr(certificate, "summary", lambda comparisons: rows)
-    [certified_as] = rows_of(tmp_path, *rounds("amber_ring", 3.0))["certificate"]
+    [certified_as] = rows_of(tmp_path, *in_rounds("amber_ring", 3.0))["certificate"]
     assert certified_as == "deviates"
 
 
@@ -136,8 +129,8 @@ def test_the_terminal_shows_each_row_and_no_letters_that_it_cannot(encoding):
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="The text of a PDF is read by pdftotext, of poppler-utils.")
 def test_the_pdf_has_every_cell_of_the_table_whatever_a_name_looks_like(tmp_path):
-    single, strange = [make_record("amber_single", 1, (2.0,) * 3)], rounds("<b>$x$", 5.0)
-    records = certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)
+    single, strange = [make_record("amber_single", 1, (2.0,) * 3)], in_rounds("<b>$x$", 5.0)
+    records = certified(tmp_path, *single, *in_rounds("amber_ring", 3.0), *strange)
     parts = first_page.section(material_of(*records, folder=tmp_path))
     content, drawings = shell.compose("", [], parts)
     (tmp_path / "a.pdf").write_bytes(shell.typeset([], content, blanks_for_all(drawings)))
