@@ -128,11 +128,12 @@ def _windows(record: Record) -> pd.DataFrame:
     rows = []
     if all(host.clock_offset_seconds is not None for host in record.hosts):
         place_of = [place for place, host in enumerate(record.hosts) for _ in range(host.workers)]
-        ranks = dict(enumerate(zip(place_of, record.process_start_seconds, strict=False)))
+        ranks = min(len(place_of), len(record.process_start_seconds))
         for window in record.windows:
-            if window.rank in ranks and window.started_seconds is not None:
-                place, process_start = ranks[window.rank]
-                start = process_start + window.started_seconds - record.hosts[place].clock_offset_seconds
+            if window.rank < ranks and window.started_seconds is not None:
+                place = place_of[window.rank]
+                start = record.process_start_seconds[window.rank] + window.started_seconds
+                start -= record.hosts[place].clock_offset_seconds
                 rows.append((window.step, place, start, start + window.seconds))
     windows = pd.DataFrame(rows, columns=["step", "place", "start", "end"])
     return windows[windows.groupby("step")["place"].transform("nunique") > 1]

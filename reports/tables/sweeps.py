@@ -1,6 +1,5 @@
 """From where on distributing pays: each strategy's step by the bandwidth of the link, and by the network it trains."""
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -64,16 +63,15 @@ def networks(cells: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, 
     k are fitted to its networks by least squares.
     """
     rows = cells[cells["exchange"] & cells["synchronous"] & cells["same_maths"] & (cells["scaling"] == "weak")]
-    rows = rows[(rows["workers"] > 1) & rows["speed_up"].notna()].reset_index(drop=True)
+    rows = rows[(rows["workers"] > 1) & rows["speed_up"].notna()]
     first = launches.drop_duplicates("regime").set_index("regime")["launch"]
     tasks = [records[first[regime]].task for regime in rows["regime"]]
-    rows["network"] = [task.preset for task in tasks]
-    rows["operations_per_byte"] = [model.operations(task) * task.batch / model.parameter_bytes(task) for task in tasks]
+    operations = [model.operations(task) * task.batch / model.parameter_bytes(task) for task in tasks]
+    rows = rows.assign(network=[task.preset for task in tasks], operations_per_byte=operations)
     if rows["operations_per_byte"].nunique() < FEWEST or len({task.model for task in tasks}) < 2:
         rows = rows[:0]
     step = rows["speed_up"] * rows["seconds"]
     rows["low"], rows["high"] = step / rows["high_seconds"], step / rows["low_seconds"]
-    rows["line"], rows["pays_from"] = math.nan, math.nan
     for (_, workers), group in rows.groupby(["strategy", "workers"]):
         x = group["operations_per_byte"]
         if x.nunique() >= FEWEST:

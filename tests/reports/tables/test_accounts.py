@@ -194,6 +194,14 @@ def test_the_last_rank_of_a_host_counts_for_it():
     assert row.seconds == pytest.approx(0.002, abs=1e-6)
 
 
+def test_each_window_has_a_host_that_started_last():
+    record = over_hosts(late=[0.0, 0.003])
+    first = [structs.replace(each, started_seconds=each.started_seconds + 0.5) for each in record.windows[:1]]
+    [row] = skews(changed(record, windows=[*first, *record.windows[1:]]))
+    assert (row.started_last, row.started_last_share, row.started_last_unknown) == ("host2", 0.75, 0.0)
+    assert (row.finished_last, row.finished_last_share) == ("host2", 0.75)
+
+
 def test_a_window_starts_so_long_after_its_process():
     record = over_hosts(late=[0.0, 0.003])
     sooner = [

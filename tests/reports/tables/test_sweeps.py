@@ -1,7 +1,6 @@
 """Over which links, and for which networks, it pays: against numbers worked out by hand."""
 
 import dataclasses
-import math
 
 import pandas as pd
 import pytest
@@ -139,8 +138,8 @@ def test_a_sweep_with_more_workers_on_each_host_is_in_the_sentences_alone():
 
 # Networks
 
-PAYS_FROM = 200.0
-"""Operations per byte from which on the made-up strategy pays, with a contention of 1."""
+PAYS_FROM, CONTENTION = 200.0, 1.2
+"""Operations per byte from which on the made-up strategy pays, and how many times as long its workers compute."""
 
 
 def launches(preset: str, step: float, name: str = "amber_ring") -> list[Record]:
@@ -162,10 +161,11 @@ def launches(preset: str, step: float, name: str = "amber_ring") -> list[Record]
     ]
 
 
-def on_the_line(preset: str) -> float:
-    """Milliseconds of two workers' step that is c + k / x times the base's 10 ms, with c = 1 and k = PAYS_FROM."""
+def on_the_line(preset: str, pays_from: float = PAYS_FROM) -> float:
+    """Milliseconds of two workers' step that is c + k / x times the base's 10 ms, with c = CONTENTION."""
     task = PRESETS[preset]
-    return 10 * (1 + PAYS_FROM / (model.operations(task) * task.batch / model.parameter_bytes(task)))
+    operations = model.operations(task) * task.batch / model.parameter_bytes(task)
+    return 10 * (CONTENTION + (2 - CONTENTION) * pays_from / operations)
 
 
 def test_a_strategy_on_a_line_pays_from_where_the_line_says_and_the_sentence_names_what_for():
@@ -175,8 +175,9 @@ def test_a_strategy_on_a_line_pays_from_where_the_line_says_and_the_sentence_nam
     assert [*rows["network"]] == ["pathway", "mnist_cnn", "mnist_lenet"]
     assert [*rows["operations_per_byte"]] == pytest.approx([96, 282.15, 648.0], rel=1e-3)
     # Two workers take c + k / x times as long and do twice as much.
-    assert [*rows["speed_up"]] == pytest.approx([2 / (1 + PAYS_FROM / x) for x in rows["operations_per_byte"]])
-    assert [*rows["line"]] == pytest.approx([*rows["speed_up"]])
+    speed_ups = [20 / on_the_line(preset) for preset in presets]
+    assert [*rows["speed_up"]] == pytest.approx(speed_ups)
+    assert [*rows["line"]] == pytest.approx(speed_ups)
     assert [*rows["pays_from"]] == pytest.approx([PAYS_FROM] * 3)
     assert [*rows["n"]] == [6] * 3
     [sentence] = words.networks(material)[2]["items"]
@@ -186,15 +187,32 @@ def test_a_strategy_on_a_line_pays_from_where_the_line_says_and_the_sentence_nam
     )
 
 
-def test_a_strategy_that_is_never_faster_never_pays_and_two_networks_make_no_line():
+def test_a_strategy_that_is_never_faster_never_pays_one_that_always_is_always_and_two_networks_make_no_line():
     presets = ("pathway", "mnist_cnn", "mnist_lenet")
     slow = [each for preset in presets for each in launches(preset, 10 + 2 * on_the_line(preset))]
+    fast = [each for preset in presets for each in launches(preset, on_the_line(preset, -9.0), "amber_threads")]
     few = [each for preset in presets[:2] for each in launches(preset, 15.0, "amber_library")]
-    rows = material_of(*slow, *few).networks.set_index("strategy")
+    rows = material_of(*slow, *fast, *few).networks.set_index("strategy")
     assert rows.loc["amber_ring", "line"].notna().all()
     assert rows.loc["amber_ring", "pays_from"].isna().all()
-    assert rows.loc["amber_library", "line"].isna().all()
-    assert math.isnan(rows.loc["amber_library", "pays_from"].iloc[0])
+    assert rows.loc["amber_threads", "pays_from"].tolist() == [0.0] * 3
+    assert rows.loc["amber_library", ["line", "pays_from"]].isna().all(axis=None)
+
+
+def test_networks_of_one_kind_make_no_chapter_and_of_two_kinds_do():
+    for other, many in (("mnist", 0), ("mnist_cnn", 3)):
+        records = [each for preset in ("digits", "pathway", other) for each in launches(preset, on_the_line(preset))]
+        assert len(material_of(*records).networks) == many
+
+
+@pytest.mark.parametrize(
+    "fields", [{"synchronous": False}, {"other_maths": ["rounding"]}, {"scaling": "strong"}], ids=str
+)
+def test_what_is_asynchronous_of_other_maths_or_under_strong_scaling_stands_on_no_line(fields):
+    presets = ("pathway", "mnist_cnn", "mnist_lenet")
+    records = [each for preset in presets for each in launches(preset, on_the_line(preset))]
+    others = [changed(record, **fields) if record.world_size > 1 else record for record in records]
+    assert material_of(*others).networks.empty
 
 
 def test_with_two_networks_there_is_no_chapter():
