@@ -10,11 +10,11 @@ from common.errors import UserError, exit_with_one_line
 from common.files import ensure_writable, write_atomically
 from reports.document import compose
 from reports.render import shell
-from reports.tables.bandwidths import FEWEST
 from reports.tables.material import Material
 from reports.tables.results import newest_comparison, read_results
 from reports.tables.standings import of_regime
-from reports.words import bandwidths, standings
+from reports.tables.sweeps import FEWEST
+from reports.words import first_page, sweeps
 
 
 def write_report(
@@ -41,7 +41,7 @@ def write_report(
     there = read_results(against) if against else None
     if there and there.folder.resolve() == here.folder.resolve():
         raise UserError(f"{against} can't stand beside itself: name another folder with --against.")
-    figures = {name: path for name, path in (("headline", headline), (bandwidths.FIGURE, sweep)) if path}
+    figures = {name: path for name, path in (("headline", headline), (sweeps.FIGURE, sweep)) if path}
     shell.ensure_ready(out)
     for path in (*figures.values(), beside / "columns.csv"):
         ensure_writable(path)
@@ -50,7 +50,7 @@ def write_report(
     material = Material(here, there)
     content, drawings = compose(material, appendix)
     lacking = {"headline": "No launch ended ok with a measurement"}
-    lacking[bandwidths.FIGURE] = f"No virtual hosts were measured with {FEWEST} bandwidths"
+    lacking[sweeps.FIGURE] = f"No virtual hosts were measured with {FEWEST} bandwidths"
     for name in figures:
         if f"{name}.svg" not in drawings:
             raise UserError(f"{lacking[name]}, so there is no figure to draw: leave --{name} out.")
@@ -60,7 +60,7 @@ def write_report(
         write_atomically(path, images[f"{name}.svg"])
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
-        print(standings.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
+        print(first_page.in_text(rows, sys.stdout.encoding or "ascii") + "\n")
     print(f"{out} and {shell.page_beside(out)}: {len(here.records)} records, their tables as CSV in {beside}")
 
 

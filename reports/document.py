@@ -6,18 +6,7 @@ from reports import blocks
 from reports.blocks import Block, Drawings
 from reports.render import shell
 from reports.tables.material import Material
-from reports.words import (
-    bandwidths,
-    certainty,
-    data,
-    decomposition,
-    first_page,
-    hosts,
-    networks,
-    regression,
-    scaling,
-    side_by_side,
-)
+from reports.words import against, certainty, data, decomposition, first_page, machine, scaling, sweeps
 from reports.words.glossary import TERMS
 
 Section = Callable[[Material], list[Block]]
@@ -27,9 +16,9 @@ CHAPTERS: tuple[tuple[str, tuple[Section, ...]], ...] = (
     ("Why not N times", (decomposition.section,)),
     ("How sure, and the same maths", (certainty.section,)),
     # These aren't in every comparison: several networks or hosts, another folder, another commit, with own headings.
-    ("", (networks.section,)),
-    ("Hosts", (hosts.section, bandwidths.section)),
-    ("", (side_by_side.section, regression.section)),
+    ("", (sweeps.networks,)),
+    ("Hosts", (machine.hosts, sweeps.bandwidths)),
+    ("", (against.another_folder, against.another_commit)),
 )
 """The chapters after the first page, each on a page of its own; one whose sections have nothing to say is left out."""
 

@@ -44,7 +44,7 @@ ROOMS["laboratory"] = {*ROOMS} - {"check"}
 ROOMS_OF_REPORTS = {
     "blocks": set(),
     "tables": set(),
-    "charts": {"blocks", "tables"},
+    "charts": {"blocks"},
     "words": {"blocks", "tables", "charts"},
     "render": {"blocks", "charts"},
 }

@@ -200,8 +200,16 @@ def _scale(axes: Axes, plot: Plot, measure: str) -> None:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
     elif plot.ticks or plot.is_logarithmic:
         axes.set_yscale("log")
-        axes.set_ylim(0.85 * drawn[drawn > 0].min(), 1.2 * drawn.max())
-        _plain_log_axis(axes)
+        low, high = 0.85 * drawn[drawn > 0].min(), 1.2 * drawn.max()
+        # Ticks at 1, 2 and 5 times powers of ten, or at these powers alone where there are many, written out.
+        subs = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
+        axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=30))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
+        middle = math.sqrt(low * high)
+        axes.set_ylim(min(low, middle / 2), max(high, middle * 2))
     if plot.ticks:
         places = sorted(plot.ticks)
         margin = max((places[-1] / places[0]) ** 0.05, 1.2)
@@ -213,20 +221,6 @@ def _scale(axes: Axes, plot: Plot, measure: str) -> None:
             axes.axvspan(plot.shaded_from / math.sqrt(2), axes.get_xlim()[1], color=style.GROUND, zorder=0)
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _plain_log_axis(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 times powers of ten, or at these powers alone where there are many, written out."""
-    low, high = axes.get_ylim()
-    subs = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
-    axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=30))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
-    if high / low < 4:
-        middle = math.sqrt(low * high)
-        axes.set_ylim(middle / 2, middle * 2)
 
 
 def _legend(plot: Plot, looks: Mapping[str, style.Style]) -> list[layout.Handle]:

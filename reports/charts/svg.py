@@ -78,17 +78,12 @@ def _shorten(element: Element) -> None:
     properties |= {"fill": element.attrib.pop("fill")} if "fill" in element.attrib else {}
     if element.tag == "text":
         properties = {name: value for name, value in properties.items() if value != _ROOT.get(name)}
-    _set_css(element, properties)
+    element.attrib.pop("style", None)
+    element.attrib |= {"style": _css(properties)} if properties else {}
 
 
 def _css(properties: Mapping[str, str]) -> str:
     return ";".join(f"{name}:{value}" for name, value in properties.items())
-
-
-def _set_css(element: Element, properties: Mapping[str, str]) -> None:
-    element.attrib.pop("style", None)
-    if properties:
-        element.set("style", _css(properties))
 
 
 def _definitions(root: Element) -> Element:
@@ -101,7 +96,7 @@ def _definitions(root: Element) -> Element:
                 name = each.attrib.pop("id")
                 if each.tag == "path":
                     # Each mark says its style itself.
-                    _set_css(each, {})
+                    each.attrib.pop("style", None)
                 content = ElementTree.tostring(each)
                 if content not in first_of:
                     first_of[content] = f"s{len(first_of)}"

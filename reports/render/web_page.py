@@ -7,7 +7,7 @@ and the page's own policy keeps the browser from loading anything, and from runn
 import base64
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from string import Template
@@ -125,7 +125,16 @@ def _table(block: Block, title: str) -> str:
             for name, tip, column in zip(classes, tips, block["columns"], strict=True)
         )
         header = f"<thead>\n<tr>\n{''.join(cells)}</tr>\n</thead>\n"
-    rows = [f"<tr>{_cells(row, classes, block['warned'])}</tr>\n" for row in block["rows"]]
+    rows = []
+    for row in block["rows"]:
+        cells = []
+        for index, (value, name) in enumerate(zip(row, classes, strict=True)):
+            # The first cell heads its row, and those that begin with what is warned of stand out.
+            tag, scope = ("th", ' scope="row"') if index == 0 else ("td", "")
+            alarm = "warned" if block["warned"] and value.startswith(block["warned"]) else ""
+            # A long name may be broken where it's made of words.
+            cells.append(f"<{tag}{scope}{_classed(name, alarm)}>{escape(value).replace('_', '_<wbr>')}</{tag}>")
+        rows.append(f"<tr>{''.join(cells)}</tr>\n")
     notes = "".join(f"<p>{escape(note)}</p>\n" for note in block["notes"])
     long = " long" if len(block["rows"]) > _ROWS_OF_A_LONG_TABLE else ""
     return (
@@ -133,18 +142,6 @@ def _table(block: Block, title: str) -> str:
         f"<table>\n{header}<tbody>\n{''.join(rows)}</tbody>\n</table>\n</div>\n"
         + (f'<div class="notes">\n{notes}</div>\n' if notes else "")
     )
-
-
-def _cells(row: Sequence[str], classes: Sequence[str], warned: str) -> str:
-    """The cells of a row: the first one heads it, those that begin with `warned` stand out."""
-    cells = []
-    for index, (value, name) in enumerate(zip(row, classes, strict=True)):
-        tag, scope = ("th", ' scope="row"') if index == 0 else ("td", "")
-        alarm = "warned" if warned and value.startswith(warned) else ""
-        # A long name may be broken where it's made of words.
-        text = escape(value).replace("_", "_<wbr>")
-        cells.append(f"<{tag}{scope}{_classed(name, alarm)}>{text}</{tag}>")
-    return "".join(cells)
 
 
 def _classed(*names: str) -> str:

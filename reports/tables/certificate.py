@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ from common.contract.task import maths_of
 from common.errors import UserError
 from common.records import certificate
 from common.records.certificate import ASYNCHRONOUS, DEVIATES, FOLLOWS, NOT_COMPARED, OTHER_MATHS, Certificate
-from common.records.training import Record
 from reports.tables import columns
 from reports.tables.results import Results
 
@@ -21,11 +19,6 @@ GRAVEST_FIRST = (DEVIATES, NOT_COMPARED, ASYNCHRONOUS, OTHER_MATHS, FOLLOWS)
 """The verdicts on launches; of several the first is the configuration's."""
 
 _KEYS = ["preset", "global_batch", "seed", "strategy", "workers", "exchange", "maths"]
-
-
-def compare(results: Results) -> list[Certificate]:
-    """Every `ok` launch beside its oracle, as `common.records.certificate.compare` has it."""
-    return certificate.compare(results.records, results.folder, results.origin.differences.launches)
 
 
 def deviations(comparisons: Sequence[Certificate]) -> pd.DataFrame:
@@ -62,31 +55,30 @@ def summary(comparisons: Sequence[Certificate]) -> pd.DataFrame:
 
 
 def asynchronous(results: Results) -> pd.DataFrame:
-    """One row for each asynchronous launch of several workers that kept its final weights."""
+    """One row for each asynchronous launch of several workers that kept its final weights.
+
+    It has the loss of these weights beside the oracle's; where either can't be had a note says why.
+    """
     rows = []
     for record in results.records.values():
-        trained = record.status == "ok" and bool(record.checkpoint) and record.exchange
-        if trained and not record.synchronous and record.world_size > 1:
-            rows.append(_asynchronous(record, results.folder))
+        task, trained = record.task, record.status == "ok" and bool(record.checkpoint) and record.exchange
+        if not trained or record.synchronous or record.world_size == 1:
+            continue
+        row = {
+            **{"preset": task.preset, "batch": record.examples_per_step, "seed": task.seed, "updates": task.steps},
+            **{"strategy": record.name, "workers": record.world_size, "note": ""},
+            "staleness": float(np.median(record.staleness)) if record.staleness else math.nan,
+            "largest_staleness": max(record.staleness, default=math.nan),
+        }
+        try:
+            own = certificate.final_weights(record, results.folder)
+            states = [own, certificate.trajectory_of(record, with_state=True).state]
+            row["loss"], row["oracle_loss"] = (oracle.training_loss(maths_of(task), state) for state in states)
+            row["difference"] = row["loss"] / row["oracle_loss"] - 1 if math.isfinite(row["loss"]) else math.inf
+        except UserError as error:
+            row["note"] = str(error)
+        rows.append(row)
     return columns.table("asynchronous", rows)
-
-
-def _asynchronous(record: Record, folder: Path) -> dict[str, object]:
-    """The loss of a launch's final weights beside the oracle's; without them a note says why."""
-    task = record.task
-    row = {
-        **{"preset": task.preset, "batch": record.examples_per_step, "seed": task.seed, "updates": task.steps},
-        **{"strategy": record.name, "workers": record.world_size, "note": ""},
-        "staleness": float(np.median(record.staleness)) if record.staleness else math.nan,
-        "largest_staleness": max(record.staleness, default=math.nan),
-    }
-    try:
-        states = [certificate.final_weights(record, folder), certificate.trajectory_of(record, with_state=True).state]
-    except UserError as error:
-        return row | {"note": str(error)}
-    loss, oracle_loss = (oracle.training_loss(maths_of(task), state) for state in states)
-    difference = loss / oracle_loss - 1 if math.isfinite(loss) else math.inf
-    return row | {"loss": loss, "oracle_loss": oracle_loss, "difference": difference}
 
 
 def step_deviations(comparison: Certificate) -> np.ndarray:

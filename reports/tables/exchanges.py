@@ -1,7 +1,8 @@
-"""The exchange of a step replayed alone, beside what the step shows of it: what is left over is overlap or contention.
+"""What a step consists of, run by itself: its messages replayed, and a framework's own products and transport.
 
-A replay sends the messages of a step without its computing. Where the step shows less than they take alone, a part of
-them is hidden; where it shows more, they take longer beside computing.
+A replay sends the messages of a step without its computing, and stands beside what the step shows of its exchange.
+Where the step shows less than they take alone, a part of them is hidden; where it shows more, they take longer beside
+computing.
 """
 
 import math
@@ -12,12 +13,16 @@ import pandas as pd
 
 from common.observations import answers
 from common.observations.launches import CONFIGURATION, NAMES
+from common.records import ceiling
 from common.records.collective_times import Cell, CollectivesRecord, Replayed, transfer_seconds
 from common.records.trace import STEP
 from reports.tables import columns
 from reports.tables.decomposition import EXPOSED
+from reports.tables.results import Results
 
 OVERLAP, CONTENTION = "overlap", "contention"
+
+_STEP = ["regime", "preset", "strategy", "family", "framework", "backend", "workers", "rows", "is_base"]
 
 
 def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: pd.DataFrame) -> pd.DataFrame:
@@ -91,3 +96,27 @@ def _exchanges(replays: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     exchanges = exchanges.join(traces.agg({"under_way_seconds": "median", "under_way_steps": "sum"})).reset_index()
     exchanges = exchanges.join(medians, on=CONFIGURATION).sort_values(["regime", "strategy", "workers"])
     return exchanges.assign(verdict=answers.sides(exchanges, "leftover_seconds", 0, OVERLAP, CONTENTION), reason="")
+
+
+def ceilings(results: Results, launches: pd.DataFrame) -> pd.DataFrame:
+    """Each base, and each strategy that was measured without exchange too, beside the ceiling of its framework."""
+    # With the framework left as it is.
+    good = [each for each in results.ceilings if each.status == "ok" and not each.variables]
+    computing = {(each.framework, each.preset, each.rows): ceiling.step_seconds(each) for each in good if each.products}
+    exchanging = {
+        (each.family, each.preset, each.world_size, each.backend): ceiling.seconds_of(each.exchange)
+        for each in good
+        if each.exchange
+    }
+    undistributed = launches["bare_strategy"] == launches["named_base"]
+    backends = launches["launch"].map({name: record.backend for name, record in results.records.items()})
+    # A base has the rows of the whole batch; with weak scaling that is one worker's share as well.
+    rows = launches["batch"].where(launches["scaling"] == "weak", launches["batch"] // launches["workers"])
+    known = launches.assign(rows=rows, is_base=undistributed, backend=backends)
+    groups = known[~known["exchange"] | undistributed].groupby(_STEP)["seconds"]
+    measured = groups.agg(n="count", step_seconds="median").reset_index()
+    products = zip(measured["framework"], measured["preset"], measured["rows"], strict=True)
+    transports = zip(measured["family"], measured["preset"], measured["workers"], measured["backend"], strict=True)
+    measured["products_seconds"] = [computing.get(key, math.nan) for key in products]
+    measured["exchange_seconds"] = [exchanging.get(key, math.nan) for key in transports]
+    return columns.table("ceilings", measured.dropna(subset=["products_seconds"]))

@@ -11,19 +11,16 @@ import pandas as pd
 from common.files import write_atomically
 from common.observations import answers
 from common.observations.launches import observed
-from common.records.certificate import DEVIATES, reasons_not_ranked
+from common.records.certificate import DEVIATES, Certificate, compare, reasons_not_ranked
 from reports.tables import (
     accounts,
-    ceilings,
     certificate,
     decomposition,
     disturbances,
     exchanges,
-    factors,
-    hosts,
-    networks,
     ranking,
     summaries,
+    sweeps,
 )
 from reports.tables.columns import COLUMNS
 from reports.tables.ranking import Ranking
@@ -44,7 +41,6 @@ class Material:
 
     cells = cached_property(lambda self: summaries.cells(self.launches))
     comparisons = property(lambda self: self.ranking.comparisons)
-    beside_oracle = cached_property(lambda self: certificate.compare(self.results))
     deviations = cached_property(lambda self: certificate.deviations(self.beside_oracle))
     certificates = cached_property(lambda self: certificate.summary(self.beside_oracle))
     observed = cached_property(lambda self: observed(self.launches, self.results.plan))
@@ -53,18 +49,23 @@ class Material:
     configurations = cached_property(lambda self: decomposition.configurations(self.cells, self.step_medians))
     exposed = cached_property(lambda self: decomposition.exposed(self.configurations, self.launches, self.results))
     parts = cached_property(lambda self: decomposition.parts(self.configurations, self.step_medians))
-    factors = cached_property(lambda self: factors.table(self.launches, self.results.plan))
-    networks = cached_property(lambda self: networks.table(self.cells, self.launches, self.results.records))
+    factors = cached_property(lambda self: ranking.factors(self.launches, self.results.plan))
+    networks = cached_property(lambda self: sweeps.networks(self.cells, self.launches, self.results.records))
     exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
     phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
-    skews = cached_property(lambda self: hosts.table(self.launches, self.results.records))
+    skews = cached_property(lambda self: accounts.skews(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))
-    ceilings = cached_property(lambda self: ceilings.table(self.results, self.launches))
+    ceilings = cached_property(lambda self: exchanges.ceilings(self.results, self.launches))
     startups = cached_property(lambda self: accounts.startups(self.results.records))
     memory = cached_property(lambda self: accounts.memory(self.launches, self.results.records))
     accuracies = cached_property(lambda self: accounts.accuracies(self.results.records))
     endings = cached_property(lambda self: summaries.endings(self.results.records, self.results.plan))
     disturbances = cached_property(lambda self: disturbances.table(self.results.records, self.results.plan))
+
+    @cached_property
+    def beside_oracle(self) -> list[Certificate]:
+        """Every `ok` launch beside its oracle."""
+        return compare(self.results.records, self.results.folder, self.results.origin.differences.launches)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -81,8 +82,21 @@ class Material:
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """The short name of each regime."""
-        return regime_names(self.cells)
+        """Short name of each regime: preset, scaling, whether hosts are virtual, and the task where those name several.
+
+        Where these differ in their batch alone that stands in place of the task.
+        """
+        firsts = self.cells.drop_duplicates("regime")
+        virtual = firsts["virtual"].map({True: ", virtual hosts", False: ""})
+        short = firsts["preset"] + " " + firsts["scaling"] + virtual
+        ambiguous, batches = short.duplicated(keep=False), firsts["batch"].groupby(short)
+        any_batch = firsts["regime_of_any_batch"].groupby(short)
+        by_batch = (batches.transform("nunique") == batches.transform("size")) & (any_batch.transform("nunique") == 1)
+        longer = (", " + firsts["batch"].astype(str) + " rows").where(by_batch, " (" + firsts["task"] + ")")
+        names = short.where(~ambiguous, short + longer)
+        # Where several machines did the same task.
+        names = names.where(~names.duplicated(keep=False), names + ", " + firsts["machine"])
+        return dict(zip(firsts["regime"], names, strict=True))
 
     @property
     def colors(self) -> Mapping[str, Sequence[str]]:
@@ -113,23 +127,3 @@ class Material:
             lists = [column for column, text in COLUMNS.get(name, {}).items() if text.endswith("(JSON)")]
             as_text = table.assign(**{column: table[column].map(json.dumps) for column in lists})
             write_atomically(folder / f"{name}.csv", as_text.to_csv(index=False).encode())
-
-
-def regime_names(cells: pd.DataFrame) -> dict[str, str]:
-    """Short name of each regime: preset, scaling, whether hosts are virtual, and the task where those name several.
-
-    Where these differ in their batch alone that stands in place of the task.
-    """
-    if cells.empty:
-        return {}
-    firsts = cells.drop_duplicates("regime")
-    virtual = firsts["virtual"].map({True: ", virtual hosts", False: ""})
-    short = firsts["preset"] + " " + firsts["scaling"] + virtual
-    ambiguous, batches = short.duplicated(keep=False), firsts["batch"].groupby(short)
-    any_batch = firsts["regime_of_any_batch"].groupby(short)
-    by_batch = (batches.transform("nunique") == batches.transform("size")) & (any_batch.transform("nunique") == 1)
-    longer = (", " + firsts["batch"].astype(str) + " rows").where(by_batch, " (" + firsts["task"] + ")")
-    names = short.where(~ambiguous, short + longer)
-    # Where several machines did the same task.
-    names = names.where(~names.duplicated(keep=False), names + ", " + firsts["machine"])
-    return dict(zip(firsts["regime"], names, strict=True))

@@ -1,4 +1,4 @@
-"""Pairs of launches of the same round, tested as one family for each number of workers."""
+"""Pairs of launches of the same round: tested as families, and what one change makes of the time of a step."""
 
 import math
 from collections.abc import Mapping
@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from common.declarations.strategy import CONVENIENCE_OF, ONE_PROCESS_OF, name_of
 from common.observations import answers
-from common.observations.launches import CONFIGURATION, NAMES, in_rounds
-from common.observations.table import whole
+from common.observations.launches import CONFIGURATION, NAMES, in_rounds, rounds
+from common.observations.table import CONDITION, whole
 from common.records.certificate import DEVIATES, REASONS
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports.tables import columns
@@ -17,6 +18,12 @@ OVERSUBSCRIBED = "for more threads than cores"
 TOO_FEW_ROUNDS = "for too few rounds"
 
 _PAIR = {"first": "strategy", "second": "other"}
+
+_CHANGES = {"options": "", "library's loop": CONVENIENCE_OF, "one process": ONE_PROCESS_OF}
+"""Each change, in the order in which they stand, with the relation to the strategy that it is compared with."""
+
+_SAME = ["regime", "workers", "global_batch", "round"]
+_SECOND = ["regime", "change", "workers", "strategy"]
 
 
 @dataclass(frozen=True)
@@ -83,3 +90,37 @@ def as_pairs(family: pd.DataFrame) -> pd.DataFrame:
     """The comparisons of a family by the names that `answers` has for pairs."""
     medians = {"first_median": 1 / family["rate"], "second_median": 1 / family["other_rate"]}
     return family.rename(columns={name: each for each, name in _PAIR.items()}).assign(**medians)
+
+
+def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFrame:
+    """One row for each change of a strategy with launches of as many rows in a step with and without it.
+
+    Options of its own are compared with all of them at their default on the same hosts, a library's loop and one
+    process with the strategy that its relation names, under the same label.
+    """
+    trained = launch_table.assign(round=rounds(launch_table, plan))
+    trained = trained[trained["exchange"] & (trained["round"] >= 0)]
+    changed = [trained.assign(change=each, first=_first(trained, each)) for each in _CHANGES]
+    default = trained[[*_SAME, "strategy", "bare_strategy", "seconds"]]
+    default = default.rename(columns={"strategy": "first", "bare_strategy": "first_bare", "seconds": "first_seconds"})
+    pairs = pd.concat(changed).merge(default, on=["first", *_SAME])
+    by_round = pairs.set_index([*_SECOND, "round"]).rename_axis([*CONDITION, "series", "round"])
+    times = {"first_seconds": by_round["first_seconds"], "second_seconds": by_round["seconds"]}
+    times["factor"] = times["second_seconds"] / times["first_seconds"]
+    medians = answers.in_columns(answers.medians(answers.of_rounds(times)), [*times])
+    rows = pairs.drop_duplicates(_SECOND).drop(columns="first_seconds").join(medians, on=_SECOND)
+    rows = rows.sort_values(["regime", "workers", "first_bare", "bare_strategy", "label"])
+    rows = rows.sort_values("change", key=lambda each: each.map([*_CHANGES].index), kind="stable")
+    names = {"strategy": "second", "factor_low": "low", "factor_high": "high", "factor_n": "pairs"}
+    return columns.table("factors", rows.rename(columns=names))
+
+
+def _first(trained: pd.DataFrame, change: str) -> pd.Series:
+    """The strategy of each launch without the change; empty where nothing is changed."""
+    if relation := _CHANGES[change]:
+        named = [relations.get(relation, "") for relations in trained["compared_with"]]
+        names = [name and name_of(name, label) for name, label in zip(named, trained["label"], strict=True)]
+    else:
+        about = zip(trained["bare_strategy"], trained["options"], trained["placement"], strict=True)
+        names = [name_of(name, placement) if options else "" for name, options, placement in about]
+    return pd.Series(names, trained.index, dtype=object)

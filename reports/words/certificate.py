@@ -17,10 +17,8 @@ from reports.tables.material import Material
 from reports.words import data
 
 _MOST_STEPS = 60  # Of a line.
-_HEIGHT, _ROWS_OF_PANELS = (
-    38.0,
-    7,
-)  # Millimetres of the figure, and rows of the table that each more row of panels takes.
+_HEIGHT = 38.0  # Millimetres of the figure.
+_ROWS_OF_PANELS = 7  # Of the table, which each more row of panels takes.
 _LOWEST_DEVIATION = 1e-10  # Zero has no logarithm.
 
 _ABOUT = (
@@ -87,14 +85,9 @@ def _recipes(summary: pd.DataFrame, most_rows: int) -> list[blocks.Block]:
     """A row for each configuration, what doesn't follow first, then what has most launches; of many some."""
     if summary.empty:
         return []
-    names = {"strategy": "strategy", "workers": "workers", "preset": "preset", "global_batch": "batch", "n": "n"}
-    names |= {
-        "least_share": "least\nshare",
-        "largest_share": "largest\nshare",
-        "velocity": "velocity",
-        "decay": "decay",
-    }
-    names |= {"residual": "residual", "rounding": "of\nrounding", "loss": "loss", "verdict": "verdict"}
+    counts = ["least_share", "largest_share", "velocity", "decay"]
+    columns = ["strategy", "workers", "preset", "global_batch", "n", *counts, "residual", "rounding", "loss", "verdict"]
+    heads = {"global_batch": "batch", "rounding": "of\nrounding"} | {name: name.replace("_", "\n") for name in counts}
     gravity = summary["verdict"].map(GRAVEST_FIRST.index)
     ordered = summary.assign(gravity=gravity, alone=~summary["exchange"], fewer=-summary["n"])
     order = ["gravity", "alone", "fewer", "preset", "strategy", "workers", "global_batch", "seed"]
@@ -105,9 +98,10 @@ def _recipes(summary: pd.DataFrame, most_rows: int) -> list[blocks.Block]:
     exchange = shown["exchange"].map({True: "", False: ", without exchange"})
     shown = shown.assign(strategy=shown["strategy"].map(blocks.shortened) + exchange)
     # As many digits as rounding leaves of a count.
-    for name in ("least_share", "largest_share", "velocity", "decay"):
+    for name in counts:
         shown[name] = [blocks.DASH if math.isnan(value) else f"{round(value, 4) + 0.0:.4f}" for value in shown[name]]
-    return [blocks.table([*names.values()], data.in_rows(shown[[*names]]), notes, warned=DEVIATES)]
+    shown = shown[columns].rename(columns=heads)
+    return [blocks.table([*shown.columns], data.in_rows(shown), notes, warned=DEVIATES)]
 
 
 def _figure(compared: Sequence[Certificate], looks: Mapping[str, style.Style]) -> blocks.Block:

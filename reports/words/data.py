@@ -1,7 +1,5 @@
 """Every table of numbers as it is: folded on the page, and in CSV files beside it."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 from pandas.api.types import is_float_dtype
 
@@ -14,24 +12,18 @@ _MOST_ROWS = 300
 
 
 def section(material: Material) -> list[blocks.Block]:
-    """Each table that has any rows."""
-    tables = {name: getattr(material, name) for name in COLUMNS}
-    return [
-        blocks.heading("Every table"),
-        blocks.text("The heads of the columns say what they hold. The same tables are CSV files beside the page."),
-        *(_data(name, table, material.names) for name, table in tables.items() if len(table)),
-    ]
-
-
-def _data(name: str, table: pd.DataFrame, regimes: Mapping[str, str]) -> blocks.Block:
-    """A table with the short names of its regimes; of very many rows the first."""
-    meanings = {column: meaning for column, meaning in COLUMNS[name].items() if column not in _LONG}
-    shown, about = table[:_MOST_ROWS], ROWS[name]
-    if len(table) > _MOST_ROWS:
-        about += f" These are the first {_MOST_ROWS} of {len(table):,}; the CSV file has all."
-    if "regime" in meanings:
-        shown = shown.assign(regime=[regimes.get(regime, regime) for regime in shown["regime"]])
-    return blocks.data(name, about, meanings, in_rows(shown[[*meanings]]))
+    """Each table that has any rows, with the short names of regimes; of very many rows the first."""
+    about = "The heads of the columns say what they hold. The same tables are CSV files beside the page."
+    parts = [blocks.heading("Every table"), blocks.text(about)]
+    for name, columns in COLUMNS.items():
+        table, about = getattr(material, name), ROWS[name]
+        meanings = {column: meaning for column, meaning in columns.items() if column not in _LONG}
+        if len(table) > _MOST_ROWS:
+            about += f" These are the first {_MOST_ROWS} of {len(table):,}; the CSV file has all."
+        shown = table[:_MOST_ROWS].replace({"regime": material.names} if "regime" in meanings else {})
+        if len(shown):
+            parts.append(blocks.data(name, about, meanings, in_rows(shown[[*meanings]])))
+    return parts
 
 
 def in_rows(table: pd.DataFrame) -> list[list[str]]:

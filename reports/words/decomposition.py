@@ -8,11 +8,11 @@ import pandas as pd
 from common.observations.numbers import MINUS
 from reports import blocks
 from reports.blocks import Block, milliseconds
-from reports.charts import steps
+from reports.charts import bars
 from reports.tables import decomposition, summaries
 from reports.tables.exchanges import CONTENTION, OVERLAP
 from reports.tables.material import Material
-from reports.words.standings import share_in_words
+from reports.words.first_page import share_in_words
 
 _NOTHING = "No strategy was measured beside its base, so nothing tells how long a step should ideally take."
 _DEFINITIONS = (
@@ -118,7 +118,7 @@ def _figure(rows: pd.DataFrame, ceilings: pd.DataFrame, name: str, height: float
         "A bar for each strategy and number of workers, from the ideal step to the measured one, divided into what "
         "takes time. The table of these parts has all numbers."
     )
-    return blocks.figure("steps", partial(steps.scaling, shown, height), caption, alt)
+    return blocks.figure("steps", partial(bars.steps, shown, height), caption, alt)
 
 
 def _left_out(cells: pd.DataFrame) -> list[str]:

@@ -1,11 +1,13 @@
 """The chapter on scaling: speed-up and efficiency of every strategy over the number of workers."""
 
+import math
 from functools import partial
 
 import pandas as pd
 
 from reports import blocks
-from reports.charts import speed, style
+from reports.charts import style
+from reports.charts.curves import Line, Plot, curves
 from reports.tables import summaries
 from reports.tables.decomposition import is_distributed
 from reports.tables.material import Material
@@ -51,13 +53,13 @@ def _of_regime(material: Material, regime: str, cells: pd.DataFrame) -> list[blo
     if known["workers"].nunique() == 1:
         many = blocks.workers(int(known["workers"].iloc[0]))
         sentences.append(f"Only {many} of each strategy were measured: --workers 1 2 4 gives a curve.")
-    names = speed.in_order_of_speed(known)
+    names = in_order_of_speed(known)
     if len(names) > _MOST_PANELS:
         only += f" The fastest {_MOST_PANELS} of {len(names)} strategies."
         known = known[known["strategy"].isin(names[:_MOST_PANELS])]
     points = summaries.with_exchange(material.launches, regime)
     points = points[points["strategy"].isin(known["strategy"])]
-    draw = partial(speed.scaling, known, points, style.styles(material.colors), _PAGE_HEIGHT)
+    draw = partial(curves, plot(known, points), style.styles(material.colors))
     caption = (
         "Above speed-up over one worker of the base, below efficiency (speed-up per worker). Faint: a launch; lines "
         "join medians; upright: 95 % intervals; on grey and hollow: more threads than cores. "
@@ -68,6 +70,57 @@ def _of_regime(material: Material, regime: str, cells: pd.DataFrame) -> list[blo
         "the others' in grey. The table of cells has all numbers."
     )
     return [blocks.text(" ".join(sentences)), blocks.figure("scaling", draw, caption, alt, stacks=True)]
+
+
+def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
+    """The strategies of one regime by their rate with the most workers that have a core each, then with fewer.
+
+    A strategy that wasn't measured with so many stands below all that were.
+    """
+    over = summaries.oversubscribed_worlds(cells)
+    order = sorted(cells["workers"].unique(), key=lambda count: (count in over, -count))
+    rates = cells.pivot_table(index="strategy", columns="workers", values="samples_per_second")[order]
+    return rates.sort_values(order, ascending=False, na_position="last").index.tolist()
+
+
+def plot(cells: pd.DataFrame, launches: pd.DataFrame, height: float = _PAGE_HEIGHT) -> Plot:
+    """Speed-up over the number of workers, and efficiency below it: a panel of each for every strategy.
+
+    `cells` and `launches` are rows of one regime with exchange whose base was measured. The others' lines are grey.
+    """
+    over, names = summaries.oversubscribed_worlds(cells), in_order_of_speed(cells)
+    base = cells.drop_duplicates("strategy").set_index("strategy")["base_samples_per_second"]
+    points, medians, lines = [], [], []
+    for measure in ("speed-up", "efficiency"):
+        marks, own = (
+            rows.assign(measure=measure, panel=rows["strategy"], series=rows["strategy"], x=rows["workers"])
+            for rows in (launches, cells)
+        )
+        many = 1 if measure == "speed-up" else marks["workers"]
+        points.append(marks.assign(value=marks["samples_per_second"] / marks["strategy"].map(base) / many))
+        own["value"] = own["speed_up"] if measure == "speed-up" else own["efficiency"]
+        total = own["value"] * own["seconds"]
+        medians.append(own.assign(low=total / own["high_seconds"], high=total / own["low_seconds"]))
+        ordered = {name: own[own["strategy"] == name].sort_values("x") for name in names}
+        # NaN ends the part of each strategy.
+        x, values = ([each for rows in ordered.values() for each in (*rows[name], math.nan)] for name in ("x", "value"))
+        for name, rows in ordered.items():
+            about = {"measure": measure, "panel": name}
+            ideal = rows["x"] if measure == "speed-up" else [1] * len(rows)
+            lines += [
+                Line(**about, x=x, values=values, color=style.GREY, dashes="-", width=0.5, label="the others"),
+                Line(**about, x=rows["x"], values=ideal, label="ideal: N times its base"),
+            ]
+    return Plot(
+        launches=pd.concat(points),
+        medians=pd.concat(medians).sort_values("series", key=lambda own: own.map(names.index), kind="stable"),
+        lines=lines,
+        x_label="workers",
+        ticks={count: blocks.world(count, count in over) for count in cells["workers"].unique()},
+        from_zero="efficiency",
+        shaded_from=min(over, default=None),
+        height=height,
+    )
 
 
 def batch_in_words(cells: pd.DataFrame) -> str:

@@ -26,7 +26,7 @@ from common.launching.virtual_hosts.description import INTERFACE, Cable
 from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.measurement import machine
 from common.statistics.intervals import median_interval
-from reports.tables.bandwidths import ring_bound
+from reports.tables.sweeps import ring_bound
 from tests.hosts import Cluster, seen_from_outside
 
 BITS_PER_SECOND = 100e6

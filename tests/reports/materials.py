@@ -8,6 +8,7 @@ from msgspec import structs
 from common.contract.task import PRESETS
 from common.declarations.sweep import Sweep
 from common.measurement import probing
+from common.records.calibration import Calibration
 from common.records.ceiling import AS_TRAINED, Ceiling, ClockedProduct, Window
 from common.records.collective_times import Cell, CollectivesRecord, Replayed
 from common.records.files import from_json
@@ -61,6 +62,14 @@ def replay(milliseconds: float, repetition: int = 1, messages: int = 1, **change
         "threads_per_worker": 1,
     }
     return from_json(values | changes, CollectivesRecord)
+
+
+CALIBRATED = Calibration(
+    **{"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU", "cores": 2, "strategy": "amber"},
+    **{"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "alarms_bound": 0.2207},
+    **{"spread": 0.01, "long_blocks": 18, "found": 18, "busy_share": 0.05, "smallest_difference": 0.0146},
+)
+"""A calibration of a machine."""
 
 
 def replayed(launch: str, strategy: str = "amber_ring", under_way: tuple[float, ...] = ()) -> Replayed:

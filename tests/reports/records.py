@@ -1,6 +1,7 @@
 """Records for the report's tests: strategies and times made up, losses from a real run of the contract in float32."""
 
 import dataclasses
+import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
@@ -262,6 +263,13 @@ def measured(task: Task, batch: int, workers: int) -> dict[str, object]:
         "accuracies": [{"step": task.steps, "accuracy": 0.5, "training_seconds": 0.12}],
         "final_accuracy": 0.5,
     }
+
+
+def in_rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **fields: object) -> list[Record]:
+    """Launches of several rounds, whose times are within 1 % of `milliseconds`, each strategy's in its own way."""
+    noise = random.Random(name)
+    times = [milliseconds * (1 + noise.uniform(-1, 1) / 100) for _ in range(n)]
+    return [make_record(name, workers, (each,) * 3, **fields) for each in times]
 
 
 def varied(

@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 from common.records.training import Record
-from reports.tables.material import regime_names
-from reports.tables.summaries import cells, launches
 from tests.changes import changed
+from tests.reports.materials import material_of
 from tests.reports.records import HEADER, HOST, make_record, named, unfinished, write_all
 
 NAME = "amber_ring-2w-00"
@@ -167,5 +166,5 @@ def test_where_half_of_a_folder_is_missing_the_report_says_which_launches_did_no
 )
 def test_two_machines_are_told_apart_wherever_a_regime_is_named(there, ends):
     records = [make_record("amber_ring", 2), changed(make_record("amber_ring", 2), host=HOST | there)]
-    names = regime_names(cells(launches(named(*records))))
-    assert [name.rpartition(", ")[2] for name in sorted(names.values())] == ends
+    names = material_of(*records).names.values()
+    assert [name.rpartition(", ")[2] for name in sorted(names)] == ends

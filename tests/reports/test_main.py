@@ -107,7 +107,7 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
 def test_another_folder_stands_beside_the_first(tmp_path, folder, monkeypatch):
     there = write_all(tmp_path, named(make_record("amber_ring", 2, (1.0,) * 4)))
     said = []
-    monkeypatch.setattr("reports.render.pdf.typeset", lambda *told: said.append(json.dumps(told[1])) or b"%PDF-")
+    monkeypatch.setattr("reports.render.shell.typeset", lambda *told: said.append(json.dumps(told[1])) or b"%PDF-")
     write_report(folder, tmp_path / "report.pdf", against=there)
     assert f"Beside {there}" in said[0]
     assert (tmp_path / "report.pdf").read_bytes() == b"%PDF-"
@@ -128,7 +128,7 @@ def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, f
 def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
     records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
     write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
-    monkeypatch.setattr("reports.render.pdf.typeset", lambda *_: b"%PDF-")
+    monkeypatch.setattr("reports.render.shell.typeset", lambda *_: b"%PDF-")
     monkeypatch.setattr("reports.render.web_page.build", lambda *_: b"")
     draw_it_for_all = lambda drawings: dict.fromkeys(drawings, drawings["sweep.svg"]())  # noqa: E731
     monkeypatch.setattr("reports.render.shell.draw_all", draw_it_for_all)

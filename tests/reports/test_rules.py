@@ -11,7 +11,7 @@ import pytest
 
 from common.records.training import Record
 from reports.blocks import DASH, Block
-from reports.charts import speed as speed_charts
+from reports.charts import bars
 from reports.document import Section
 from reports.tables import summaries
 from reports.tables.results import Origin
@@ -187,7 +187,7 @@ def test_bounds_stand_beside_what_was_measured(told):
 def test_every_launch_is_a_mark():
     times = (2.0, 3.0, 3.0, 4.0)
     launches = summaries.launches(named(*(make_record(milliseconds=(each,) * 4) for each in times)))
-    marks = read(speed_charts.headline(summaries.cells(launches), launches, looks_of(["amber_ring"])))
+    marks = read(bars.headline(summaries.cells(launches), launches, looks_of(["amber_ring"])))
     assert sorted(mark.tip["ms per step"] for mark in marks if "launch (n = 1)" in mark.tip) == [
         f"{each:.2f}" for each in times
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from common.observations import numbers
 from reports import blocks
-from reports.charts import speed, steps, style
+from reports.charts import bars, style
 from reports.charts.curves import Line, Plot, curves
 from reports.tables import summaries
 from tests.reports.charts.read_marks import Expected, missing, read
@@ -48,7 +48,7 @@ def of_headline(width: float) -> Figure:
     looks = looks_of(["amber_single", "amber_ring"])
     columns = ["samples_per_second", "low_seconds", "high_seconds"]
     changes = [*(("cells", column) for column in columns), ("launches", "samples_per_second")]
-    draw = lambda rows: speed.headline(rows["cells"], rows["launches"], looks, width)  # noqa: E731
+    draw = lambda rows: bars.headline(rows["cells"], rows["launches"], looks, width)  # noqa: E731
     return Figure(rows_of_speed(), draw, rates, changes)
 
 
@@ -105,7 +105,7 @@ def of_parts() -> Figure:
         return marks
 
     columns = ["seconds", "ideal_seconds", "measured_seconds", "ceiling_seconds", "low", "high"]
-    draw = lambda rows: steps.scaling(rows["table"])  # noqa: E731
+    draw = lambda rows: bars.steps(rows["table"])  # noqa: E731
     return Figure({"table": table}, draw, expected, [("table", column) for column in columns])
 
 

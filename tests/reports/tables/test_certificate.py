@@ -1,4 +1,4 @@
-"""The certificate: what follows the oracle, what doesn't, and what isn't held to it."""
+"""The certificate: what follows the oracle, what doesn't, and what isn't held to it, in tables, words and curves."""
 
 import dataclasses
 import math
@@ -8,18 +8,21 @@ import pytest
 
 from common.contract.oracle import LOSS_FLOOR
 from common.contract.task import PRESETS
+from common.records.certificate import Certificate
 from common.records.manifest import Differences
 from reports.tables import certificate
-from reports.tables.results import Origin, Results, read_results
+from reports.tables.material import Material
+from reports.tables.results import Origin, read_results
 from reports.words import certificate as words_certificate
 from tests.changes import changed
+from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
-from tests.reports.pieces import cell
-from tests.reports.records import SMOOTH, make_record, mistaken, named, varied, write_all, write_weights
+from tests.reports.pieces import cell, drawings_of
+from tests.reports.records import SMOOTH, certified, make_record, mistaken, named, varied, write_all, write_weights
 
 
-def compared(tmp_path, *records) -> list[certificate.Certificate]:
-    return certificate.compare(Results(tmp_path, named(*records), None))
+def compared(tmp_path, *records, **more) -> list[Certificate]:
+    return material_of(*records, folder=tmp_path, **more).beside_oracle
 
 
 def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row(tmp_path):
@@ -35,7 +38,7 @@ def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row(tmp_pa
 @pytest.mark.parametrize("examples", [[], [0, 0], [60 * 64], [60 * 64, 59 * 64], [60 * 64, 61 * 64]], ids=str)
 def test_rows_that_do_not_add_up_deviate_and_are_no_damage(tmp_path, examples):
     write_all(tmp_path, named(make_record(workers=2, examples_by_rank=examples)))
-    [comparison] = certificate.compare(read_results(tmp_path))
+    [comparison] = Material(read_results(tmp_path)).beside_oracle
     assert comparison.verdict == "deviates"
     assert f"{sum(examples):,} rows counted, 7,680 expected" in comparison.note
 
@@ -47,7 +50,7 @@ def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_stal
     facts = {"examples_per_step": 64, "task": task, "staleness": [0, 1, 1, 7]}
     same = make_record("cobalt_servers", 2, checkpoint="w.safetensors", **facts)
     worse = make_record("cobalt_servers", 4, checkpoint="worse.safetensors", **facts)
-    table = certificate.asynchronous(Results(tmp_path, named(same, worse), None))
+    table = material_of(same, worse, folder=tmp_path).asynchronous
     assert abs(cell(table, "cobalt_servers", 2)["difference"]) < 1e-5
     assert cell(table, "cobalt_servers", 4)["difference"] > 0.05
     losses = table[["loss", "oracle_loss", "difference"]]
@@ -65,14 +68,14 @@ def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_ho
         make_record("amber_ring", 2, checkpoint="w.safetensors"),
         changed(varied("cobalt_servers", 2, exchange=False), checkpoint="w.safetensors"),
     ]
-    table = certificate.asynchronous(Results(tmp_path, named(*records), None))
+    table = material_of(*records, folder=tmp_path).asynchronous
     assert table.empty
 
 
 @pytest.mark.filterwarnings("error")
 def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
     gone = make_record("cobalt_servers", 2, checkpoint="gone.safetensors")
-    [row] = certificate.asynchronous(Results(tmp_path, named(gone), None)).to_dict("records")
+    [row] = material_of(gone, folder=tmp_path).asynchronous.to_dict("records")
     assert all(math.isnan(row[name]) for name in ("loss", "staleness", "largest_staleness"))
     assert "gone.safetensors" in row["note"]
 
@@ -112,9 +115,8 @@ def test_what_launches_without_exchange_computed_is_said_in_words(tmp_path, verd
 
 
 def test_a_record_that_was_changed_after_its_launch_is_reported_as_not_compared(tmp_path):
-    records = named(make_record(), make_record())
     differences = Differences(changed=("amber_ring-1w-00.json",))
-    comparisons = certificate.compare(Results(tmp_path, records, None, origin=Origin(differences=differences)))
+    comparisons = compared(tmp_path, make_record(), make_record(), origin=Origin(differences=differences))
     assert [comparison.verdict for comparison in comparisons] == ["not compared", "follows"]
 
 
@@ -154,3 +156,60 @@ def test_launches_without_exchange_that_compute_something_else_are_no_t_comp():
     assert (row["step_n"], row["compute_n"], row["exposed_seconds_n"]) == (6, 3, 3)
     alone = [each.verdict for each in material.beside_oracle if not each.exchange]
     assert alone == ["deviates"] * 3 + ["not compared"] * 3
+
+
+# In words and curves
+
+
+LAST = len(make_record(task=SMOOTH).losses)
+
+
+def lines(*records) -> list:
+    """The courses in the figure; a mark says something."""
+    drawings = drawings_of(words_certificate.section(material_of(*records), 20))
+    return [mark for mark in read(drawings["losses"]()) if mark.tip]
+
+
+def test_long_courses_are_thinned_and_keep_their_largest_deviation(monkeypatch):
+    losses = [*make_record(task=SMOOTH).losses]
+    losses[31] *= 1.01
+    record = make_record(task=SMOOTH, losses=losses)
+    assert [len(mark.points) for mark in lines(record)] == [LAST]
+    monkeypatch.setattr(words_certificate, "_MOST_STEPS", 20)
+    [thinned] = lines(record)
+    assert len(thinned.points) == 20
+    [(step, worst)] = [point for point in thinned.points if point[1] > 1e-3]
+    assert (step, worst) == (pytest.approx(30, abs=0.2), pytest.approx(0.01, rel=0.05))
+
+
+def test_of_a_strategy_with_as_many_workers_the_launch_that_deviates_most_is_drawn():
+    losses = [loss * 1.001 for loss in make_record(task=SMOOTH).losses]
+    drawn = lines(
+        make_record(task=SMOOTH),
+        make_record(task=SMOOTH, losses=losses, shard_losses=[losses]),
+        make_record(workers=2, task=SMOOTH),
+    )
+    assert sorted((mark.tip["workers"], float(mark.tip["largest deviation of a loss"]) > 5e-4) for mark in drawn) == [
+        ("1", True),
+        ("2", False),
+    ]
+
+
+def test_each_task_has_a_panel_with_what_is_tolerated():
+    drawings = drawings_of(
+        words_certificate.section(material_of(make_record(task=SMOOTH), make_record(workers=2, task=SMOOTH)), 20)
+    )
+    panels = {mark.panel for mark in read(drawings["losses"]())}
+    assert len(panels) == 2
+    assert "tolerated" in drawings["losses"]().decode()
+
+
+def test_what_deviates_stands_first_and_of_many_rows_the_rest_is_in_the_table_of_all(tmp_path):
+    good = certified(tmp_path, *(make_record(name) for name in ("amber_single", "amber_ring", "amber_library")))
+    records = [*good, mistaken(make_record("teal_amber", 2))]
+    blocks = words_certificate.section(material_of(*records, folder=tmp_path), 2)
+    [table] = [block for block in blocks if block["kind"] == "table"]
+    assert table["rows"][0][0] == "teal_amber"
+    assert table["rows"][0][-1] == "deviates"
+    assert table["notes"][0] == "teal_amber at 2: Summed, not averaged. Divide."
+    assert table["notes"][-1] == "2 of 4 configurations; the table \u201ccertificates\u201d has all."

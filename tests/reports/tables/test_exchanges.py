@@ -1,4 +1,4 @@
-"""The exchange of a step replayed alone, against times worked out by hand, and why others were not."""
+"""A step's messages replayed alone, and a framework's own products, against times worked out by hand."""
 
 import math
 from pathlib import Path
@@ -6,14 +6,15 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from common.records.ceiling import Ceiling
 from common.records.collective_times import Cell, CollectivesRecord
 from common.records.trace import STEP
 from common.records.training import Record
 from reports.tables.material import Material
 from reports.tables.results import Results
 from tests.changes import changed
-from tests.reports.materials import replay, replayed
-from tests.reports.records import make_record, over_hosts, varied
+from tests.reports.materials import material_of, probe, replay, replayed
+from tests.reports.records import MadeUpOptions, make_record, over_hosts, task_of, varied
 
 ROUNDS = 6
 SHIFTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
@@ -139,3 +140,48 @@ def test_what_the_replay_sent_stands_beside_what_the_step_sent():
     whole = {stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
     [row] = table(whole, sent)
     assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
+
+
+# Ceilings
+
+
+def ceilings(records, *probes: Ceiling) -> list[tuple]:
+    """Each strategy of the table with its workers and, in milliseconds, its products, step and exchange alone."""
+    times = ["products_seconds", "step_seconds", "exchange_seconds"]
+    found = material_of(*records, ceilings=probes).ceilings
+    found[times] = (1000 * found[times]).round(6)
+    return [*found[["strategy", "workers", *times]].fillna(0.0).itertuples(index=False, name=None)]
+
+
+def test_each_strategy_stands_beside_the_products_of_its_framework_and_the_exchange_of_its_family():
+    records = [
+        *[make_record("amber_single"), make_record("cobalt_single", milliseconds=(4.0,) * 3)],
+        *[make_record("amber_ring", 2, (6.0,) * 3), varied("amber_ring", 2, (2.5,) * 3, exchange=False)],
+        *[make_record("teal_amber", 2, (6.0,) * 3), varied("teal_amber", 2, (2.0,) * 3, exchange=False)],
+    ]
+    assert ceilings(records, probe("amber", 1.0)) == [
+        *[("amber_ring", 2, 1.0, 2.5, 0.4), ("amber_single", 1, 1.0, 2.0, 0.0), ("teal_amber", 2, 1.0, 2.0, 0.0)],
+    ]
+
+
+def test_a_probe_that_failed_or_changed_its_framework_stands_beside_nothing():
+    others = [probe(status="failed"), probe(variables={"KERNELS": "old"})]
+    assert ceilings([make_record("amber_single")], *others) == []
+
+
+def test_an_exchange_over_another_transport_does_not_stand_beside_it():
+    records = [make_record("amber_ring", 2, (6.0,) * 3), varied("amber_ring", 2, (2.5,) * 3, exchange=False)]
+    [row] = ceilings(records, probe(backend="carrier pigeons"))
+    assert row[-1] == 0.0
+
+
+def test_products_of_other_rows_are_no_ceiling_of_a_strategy():
+    assert ceilings([make_record("amber_single")], probe(rows=32)) == []
+
+
+def test_a_worker_of_strong_scaling_has_its_part_of_the_rows():
+    task = task_of(2, scaling="strong", batch=128)
+    alone = MadeUpOptions(exchange=False)
+    records = [make_record("amber_ring", 2, task=task), make_record("amber_ring", 2, task=task, options=alone)]
+    [row] = ceilings(records, probe())
+    assert row[:2] == ("amber_ring", 2)

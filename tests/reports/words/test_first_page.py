@@ -1,14 +1,16 @@
-"""The first page: answers that are true for any records, and one figure."""
+"""The first page, and the chapter on how sure its numbers are: answers that are true for any records."""
+
+import pandas as pd
 
 from common.records import calibration
 from common.records.manifest import Differences
 from common.records.training import Record
-from reports.tables.results import Origin
-from reports.words import first_page
-from reports.words.cautions import cautions
-from tests.reports.materials import material_of
-from tests.reports.pieces import answers
-from tests.reports.records import HOST, certified, make_record, named, unfinished
+from reports.tables.material import Material
+from reports.tables.results import Origin, read_results
+from reports.words import certainty, first_page
+from tests.reports.materials import CALIBRATED, material_of, probe
+from tests.reports.pieces import answers, items
+from tests.reports.records import HOST, certified, in_rounds, make_record, named, unfinished, write_all
 
 
 def figure(*records: Record) -> dict:
@@ -22,22 +24,14 @@ def ending(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
 
 
 def cautions_of(*records: Record) -> list[str]:
-    return cautions(material_of(*records).launches, named(*records))
-
-
-def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **facts: object) -> list[Record]:
-    """Launches of several rounds, which take a little longer from one to the next."""
-    return [make_record(name, workers, (milliseconds * (1 + index / 100),) * 3, **facts) for index in range(n)]
+    return certainty.cautions(material_of(*records).launches, named(*records))
 
 
 def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
-    records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
+    records = [*in_rounds("amber_ring", 3.0), *in_rounds("amber_library", 4.0)]
     asked = "nox -s calibrate tells whether these tests keep their promises on this machine."
     assert asked in ending(tmp_path, *records)["What next"]
-    made = {"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU", "cores": 2, "strategy": "amber"}
-    counts = {"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "long_blocks": 18, "found": 18}
-    shares = {"alarms_bound": 0.2, "spread": 0.01, "busy_share": 0.05, "smallest_difference": 0.01}
-    calibration.write(tmp_path / calibration.FILE, calibration.Calibration(**made, **counts, **shares))
+    calibration.write(tmp_path / calibration.FILE, CALIBRATED)
     assert asked not in ending(tmp_path, *records)["What next"]
 
 
@@ -92,7 +86,7 @@ def test_several_machines_of_one_kind_are_a_caution_that_names_them():
 
 
 def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
-    records = [*rounds("amber_ring", 3.0), *rounds("amber_library", 4.0)]
+    records = [*in_rounds("amber_ring", 3.0), *in_rounds("amber_library", 4.0)]
     told = ending(tmp_path, *records)
     assert ([*told], len(told["How sure"])) == (["How sure", "What next"], 3)
     assert told["What next"] == [
@@ -106,6 +100,53 @@ def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
 def test_what_is_missing_and_which_files_differ_stand_on_the_first_page_as_well(tmp_path):
     refused = unfinished("unsupported", "It has no ring: install one.", "amber_library")
     changed = Differences(exists=True, changed=("amber_ring-0.json",))
-    sure = ending(tmp_path, *rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))["How sure"]
+    sure = ending(tmp_path, *in_rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))["How sure"]
     assert sure[0] == "amber_ring-0.json differs from what its launch left."
     assert sure[-1] == "Not compared: amber_library. It has no ring: install one."
+
+
+# How sure
+
+
+def said(*records) -> str:
+    return " ".join(items(certainty.section(material_of(*records))))
+
+
+def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
+    write_all(tmp_path, named(make_record()))
+    before = items(certainty.section(Material(read_results(tmp_path))))
+    calibration.write(tmp_path / calibration.FILE, CALIBRATED)
+    after = items(certainty.section(Material(read_results(tmp_path))))
+    assert any("Not calibrated here" in item for item in before)
+    assert calibration.in_words(CALIBRATED) in after
+    assert not any("Not calibrated here" in item for item in after)
+
+
+def test_why_launches_failed_is_said_once_with_some_of_them_and_their_logs():
+    failed = [unfinished("failed", "It ended with status 1.", "amber_ring") for _ in range(6)]
+    told = said(make_record("amber_single"), *failed, unfinished("unsupported", "It has no GPU.", "teal_amber"))
+    assert told.count("It ended with status 1.") == 1
+    assert "and 3 more. It ended with status 1. (log: some.log)" in told
+    assert "Unsupported: teal_amber-2w-07. It has no GPU. (log: some.log)" in told
+
+
+def test_a_probe_that_measured_nothing_is_named_with_its_reason():
+    ceilings = [probe(status="failed", reason="It was ended.", products=[], exchange=[])]
+    told = items(certainty.section(material_of(make_record(), ceilings=ceilings)))
+    assert "Not probed: amber (Amber), digits. It was ended." in told
+
+
+def test_a_caution_says_where_it_was_seen_its_likely_cause_and_the_remedy():
+    spread = [make_record("amber_ring", 2, (milliseconds,) * 3) for milliseconds in (2.0, 2.6)]
+    assert (
+        "Launches spread by more than 10 %: digits weak: amber_ring at 2 (26 %, n = 2). Likely cause: other load, "
+        "shared cores or heat. Remedy: more rounds on a quiet machine."
+    ) in said(*spread)
+
+
+def test_the_command_that_repeats_it_ends_the_chapter():
+    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711]})
+    blocks = certainty.section(material_of(make_record(), plan=plan))
+    rows = dict(blocks[-1]["rows"])
+    assert "shuffled with seed 4711" in rows["seeds"]
+    assert "to repeat it" in rows

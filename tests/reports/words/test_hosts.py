@@ -2,7 +2,7 @@
 
 from common.records.header import Allocated
 from common.records.training import Record
-from reports.words import hosts
+from reports.words import machine
 from tests.changes import changed
 from tests.reports.materials import material_of
 from tests.reports.pieces import headings, table_under
@@ -10,7 +10,7 @@ from tests.reports.records import over_hosts, unfinished
 
 
 def chapter(*records: Record) -> list[dict]:
-    return hosts.section(material_of(*records))
+    return machine.hosts(material_of(*records))
 
 
 def test_the_hosts_are_listed_once_with_what_they_are():

@@ -1,7 +1,6 @@
 """The ranking table of the first page: its rows, and that PDF, page and terminal have their numbers."""
 
 import math
-import random
 import re
 import shutil
 import subprocess
@@ -12,19 +11,13 @@ import pytest
 from common.observations.answers import FASTEST, SLOWER, UNDECIDED
 from common.records.certificate import DEVIATES, FOLLOWS
 from common.records.training import Record
-from reports.render import pdf, shell
+from reports.render import shell
 from reports.tables import certificate
 from reports.tables.standings import MOST_ROWS, of_regime
-from reports.words import first_page, standings
+from reports.words import first_page
 from tests.reports.materials import material_of
 from tests.reports.pieces import blanks_for_all
-from tests.reports.records import certified, make_record
-
-
-def rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, spread: float = 0.01, **more) -> list[Record]:
-    noise = random.Random(name)
-    times = [milliseconds * (1 + spread * noise.uniform(-1, 1)) for _ in range(n)]
-    return [make_record(name, workers, (each,) * 3, **more) for each in times]
+from tests.reports.records import certified, in_rounds, make_record
 
 
 def rows_of(tmp_path, *records: Record) -> pd.DataFrame:
@@ -40,7 +33,7 @@ def standing(strategy: str = "amber_ring", verdict: str = SLOWER, **more) -> dic
 
 
 def headline(*rows: dict) -> str:
-    return standings.headline(pd.DataFrame(rows))
+    return first_page.headline(pd.DataFrame(rows))
 
 
 LEADER = standing("amber_ring", FASTEST, relative=1.0, low=math.nan, high=math.nan)
@@ -66,7 +59,7 @@ def test_a_row_has_the_rate_the_ratio_to_the_fastest_and_the_speed_up_worked_out
 
 
 def test_the_largest_tested_number_of_workers_is_ranked(tmp_path):
-    records = [each for name, time in (("amber_ring", 2.0), ("amber_library", 4.0)) for each in rounds(name, time, 1)]
+    records = [*in_rounds("amber_ring", 2.0, 1), *in_rounds("amber_library", 4.0, 1)]
     few = [make_record("amber_ring", 2), make_record("amber_library", 2)]
     assert {*rows_of(tmp_path, *records, *few)["workers"]} == {1}
     assert {*rows_of(tmp_path, *few)["workers"]} == {2}
@@ -99,17 +92,17 @@ def test_the_sentence_takes_nothing_where_nothing_is_shown_or_distributing_does_
 
 def test_of_many_strategies_the_first_stand_in_the_table():
     rows = [LEADER, *(standing(f"a{index}") for index in range(MOST_ROWS))]
-    table = standings.table(pd.DataFrame(rows))
+    table = first_page.ranking_table(pd.DataFrame(rows))
     assert len(table["rows"]) == MOST_ROWS
     assert table["notes"][-1].startswith(f"The fastest {MOST_ROWS} of {MOST_ROWS + 1};")
 
 
 def test_other_configurations_have_a_row_each_with_their_fastest():
-    [table] = standings.others({"digits strong": pd.DataFrame([LEADER, standing("a0")])})
+    [table] = first_page.others({"digits strong": pd.DataFrame([LEADER, standing("a0")])})
     assert table["rows"] == [["digits strong", "2", "amber_ring", "1,234", "1.30", "follows", "fastest"]]
-    [table] = standings.others({f"r{index}": pd.DataFrame([LEADER]) for index in range(6)})
+    [table] = first_page.others({f"r{index}": pd.DataFrame([LEADER]) for index in range(6)})
     assert (len(table["rows"]), len(table["notes"])) == (4, 1)
-    assert standings.others({}) == []
+    assert first_page.others({}) == []
 
 
 @pytest.mark.parametrize("verdicts", [[DEVIATES, FOLLOWS], [FOLLOWS, DEVIATES]])
@@ -118,29 +111,29 @@ def test_of_several_verdicts_of_a_strategy_the_gravest_is_shown(tmp_path, monkey
     about |= {"workers": 2, "exchange": True}
     rows = pd.DataFrame([about | {"verdict": verdict} for verdict in verdicts])
     monkeypatch.setattr(certificate, "summary", lambda comparisons: rows)
-    [certified_as] = rows_of(tmp_path, *rounds("amber_ring", 3.0))["certificate"]
+    [certified_as] = rows_of(tmp_path, *in_rounds("amber_ring", 3.0))["certificate"]
     assert certified_as == "deviates"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
 def test_the_terminal_shows_each_row_and_no_letters_that_it_cannot(encoding):
     rows = pd.DataFrame([LEADER, standing("a\x1b[31m\nb\u2603")])
-    sentence, _, head, first, second = standings.in_text(rows, encoding).splitlines()
+    sentence, _, head, first, second = first_page.in_text(rows, encoding).splitlines()
     assert sentence == headline(LEADER, standing())
-    assert re.split(r"\s{2,}", head) == standings.COLUMNS
+    assert re.split(r"\s{2,}", head) == first_page.COLUMNS
     numbers = ["amber_ring", "1,234", "1.00", "-", "1.30", "exchange 64 %", "follows", "fastest"]
     assert re.split(r"\s{2,}", first) == numbers
     assert second.startswith(f"a?[31m?b{'?' if encoding != 'utf-8' else chr(0x2603)} ")
-    assert "\x1b" not in standings.in_text(pd.DataFrame([standing("\x1b[2J")]), encoding)
+    assert "\x1b" not in first_page.in_text(pd.DataFrame([standing("\x1b[2J")]), encoding)
 
 
 @pytest.mark.skipif(not shutil.which("pdftotext"), reason="The text of a PDF is read by pdftotext, of poppler-utils.")
 def test_the_pdf_has_every_cell_of_the_table_whatever_a_name_looks_like(tmp_path):
-    single, strange = [make_record("amber_single", 1, (2.0,) * 3)], rounds("<b>$x$", 5.0)
-    records = certified(tmp_path, *single, *rounds("amber_ring", 3.0), *strange)
+    single, strange = [make_record("amber_single", 1, (2.0,) * 3)], in_rounds("<b>$x$", 5.0)
+    records = certified(tmp_path, *single, *in_rounds("amber_ring", 3.0), *strange)
     parts = first_page.section(material_of(*records, folder=tmp_path))
     content, drawings = shell.compose("", [], parts)
-    (tmp_path / "a.pdf").write_bytes(pdf.typeset([], content, blanks_for_all(drawings)))
+    (tmp_path / "a.pdf").write_bytes(shell.typeset([], content, blanks_for_all(drawings)))
     read = ["pdftotext", "-layout", "-l", "1", str(tmp_path / "a.pdf"), "-"]
     page = " ".join(subprocess.run(read, capture_output=True, text=True, check=True, timeout=30).stdout.split())
     [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]

@@ -1,19 +1,20 @@
-"""Sweeps over the bandwidth between virtual hosts, against numbers worked out by hand."""
+"""Over which links, and for which networks, it pays: against numbers worked out by hand."""
 
 import dataclasses
 
 import pandas as pd
 import pytest
 
+from common.contract import model
 from common.contract.task import PRESETS
 from common.declarations.strategy import ring_all_reduce
 from common.records.training import Record
-from reports.tables.bandwidths import ring_bound
-from reports.tables.bandwidths import table as bandwidths_table
-from reports.words import bandwidths
+from reports.tables import sweeps
+from reports.words import sweeps as words
+from tests.changes import changed
 from tests.reports.materials import material_of
 from tests.reports.pieces import items
-from tests.reports.records import MadeUpOptions, over_hosts
+from tests.reports.records import MadeUpOptions, make_record, over_hosts, task_of
 
 MEGABITS = (10.0, 100.0, 1000.0)
 
@@ -33,18 +34,18 @@ def alone(milliseconds: float = 4.0, n: int = 6) -> list[Record]:
 
 def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
     material = material_of(*records, plan=plan)
-    return bandwidths_table(material.configurations, material.launches, material.results.records)
+    return sweeps.bandwidths(material.configurations, material.launches, material.results.records)
 
 
 def said(*records: Record) -> list[str]:
     """From which bandwidth on each strategy pays."""
-    return items(bandwidths.section(material_of(*records)))
+    return items(words.bandwidths(material_of(*records)))
 
 
 def test_the_rings_bound_at_100_megabits_is_that_of_the_gradients_of_pathway():
     # 1,605,632 bytes, 1448 of which take 1514 on Ethernet.
-    assert 1000 * ring_bound(1_605_632, 2, 100e6) == pytest.approx(134.3, abs=0.05)
-    assert 1000 * ring_bound(1_605_632, 4, 100e6) == pytest.approx(201.5, abs=0.05)
+    assert 1000 * sweeps.ring_bound(1_605_632, 2, 100e6) == pytest.approx(134.3, abs=0.05)
+    assert 1000 * sweeps.ring_bound(1_605_632, 4, 100e6) == pytest.approx(201.5, abs=0.05)
 
 
 def test_two_bandwidths_are_no_sweep_and_three_are():
@@ -128,8 +129,93 @@ def test_a_sentence_has_the_ratio_over_the_fastest_link_or_says_why_nothing_tell
 
 def test_a_sweep_with_more_workers_on_each_host_is_in_the_sentences_alone():
     records = [*rounds(dict.fromkeys(MEGABITS, 5.0)), *rounds(dict.fromkeys(MEGABITS, 5.0), workers=4), *alone()]
-    blocks = bandwidths.section(material_of(*records))
+    blocks = words.bandwidths(material_of(*records))
     assert len(items(blocks)) == 2
     [figure] = [block for block in blocks if block["kind"] == "figure"]
     assert figure["caption"].endswith("With more workers on each host: in the sentences.")
     assert set(figure["draw"].args[0].medians["workers"]) == {2}
+
+
+# Networks
+
+PAYS_FROM, CONTENTION = 200.0, 1.2
+"""Operations per byte from which on the made-up strategy pays, and how many times as long its workers compute."""
+
+
+def launches(preset: str, step: float, name: str = "amber_ring") -> list[Record]:
+    """Six rounds of one worker of the base, whose step takes 10 ms, and of two workers that take `step` ms.
+
+    They tell no losses, since to train all of these takes longer than the test.
+    """
+    return [
+        changed(
+            make_record(which, workers, (milliseconds,) * 4),
+            task=task_of(workers, preset),
+            examples_per_step=workers * PRESETS[preset].batch,
+            reading=None,
+            losses=[],
+            shard_losses=[],
+        )
+        for _ in range(6)
+        for which, workers, milliseconds in (("amber_single", 1, 10.0), (name, 2, step))
+    ]
+
+
+def on_the_line(preset: str, pays_from: float = PAYS_FROM) -> float:
+    """Milliseconds of two workers' step that is c + k / x times the base's 10 ms, with c = CONTENTION."""
+    task = PRESETS[preset]
+    operations = model.operations(task) * task.batch / model.parameter_bytes(task)
+    return 10 * (CONTENTION + (2 - CONTENTION) * pays_from / operations)
+
+
+def test_a_strategy_on_a_line_pays_from_where_the_line_says_and_the_sentence_names_what_for():
+    presets = ("pathway", "mnist_cnn", "mnist_lenet")
+    material = material_of(*(each for preset in presets for each in launches(preset, on_the_line(preset))))
+    rows = material.networks
+    assert [*rows["network"]] == ["pathway", "mnist_cnn", "mnist_lenet"]
+    assert [*rows["operations_per_byte"]] == pytest.approx([96, 282.15, 648.0], rel=1e-3)
+    # Two workers take c + k / x times as long and do twice as much.
+    speed_ups = [20 / on_the_line(preset) for preset in presets]
+    assert [*rows["speed_up"]] == pytest.approx(speed_ups)
+    assert [*rows["line"]] == pytest.approx(speed_ups)
+    assert [*rows["pays_from"]] == pytest.approx([PAYS_FROM] * 3)
+    assert [*rows["n"]] == [6] * 3
+    [sentence] = words.networks(material)[2]["items"]
+    assert sentence == (
+        "amber_ring with 2 workers pays for mnist_cnn and mnist_lenet, doesn't for pathway; by its line from 200 "
+        "operations per byte on."
+    )
+
+
+def test_a_strategy_that_is_never_faster_never_pays_one_that_always_is_always_and_two_networks_make_no_line():
+    presets = ("pathway", "mnist_cnn", "mnist_lenet")
+    slow = [each for preset in presets for each in launches(preset, 10 + 2 * on_the_line(preset))]
+    fast = [each for preset in presets for each in launches(preset, on_the_line(preset, -9.0), "amber_threads")]
+    few = [each for preset in presets[:2] for each in launches(preset, 15.0, "amber_library")]
+    rows = material_of(*slow, *fast, *few).networks.set_index("strategy")
+    assert rows.loc["amber_ring", "line"].notna().all()
+    assert rows.loc["amber_ring", "pays_from"].isna().all()
+    assert rows.loc["amber_threads", "pays_from"].tolist() == [0.0] * 3
+    assert rows.loc["amber_library", ["line", "pays_from"]].isna().all(axis=None)
+
+
+def test_networks_of_one_kind_make_no_chapter_and_of_two_kinds_do():
+    for other, many in (("mnist", 0), ("mnist_cnn", 3)):
+        records = [each for preset in ("digits", "pathway", other) for each in launches(preset, on_the_line(preset))]
+        assert len(material_of(*records).networks) == many
+
+
+@pytest.mark.parametrize(
+    "fields", [{"synchronous": False}, {"other_maths": ["rounding"]}, {"scaling": "strong"}], ids=str
+)
+def test_what_is_asynchronous_of_other_maths_or_under_strong_scaling_stands_on_no_line(fields):
+    presets = ("pathway", "mnist_cnn", "mnist_lenet")
+    records = [each for preset in presets for each in launches(preset, on_the_line(preset))]
+    others = [changed(record, **fields) if record.world_size > 1 else record for record in records]
+    assert material_of(*others).networks.empty
+
+
+def test_with_two_networks_there_is_no_chapter():
+    material = material_of(*launches("pathway", 12.0), *launches("mnist_lenet", 12.0))
+    assert material.networks.empty
+    assert words.networks(material) == []
