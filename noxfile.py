@@ -49,9 +49,10 @@ def add_environment(family: Family) -> None:
     def make_environment(session: nox.Session) -> None:
         prepare(session, family.environment, options=session.posargs)
 
+    needing = f" that need {family.imports}" if family.made_on_request else ""
     built = ", with what is built for them" if family.build else ""
     make_environment.__doc__ = (
-        f"Make the environment of {family.title}'s strategies{built}; options after `--` are uv's."
+        f"Make the environment of {family.title}'s strategies{needing}{built}; options after `--` are uv's."
     )
     nox.session(make_environment, name=family.environment, tags=[DEVELOPMENT])
 
@@ -72,7 +73,7 @@ def add_experiment(path: Path) -> None:
     """Add the session of an experiment of the laboratory's, by what its module says of itself."""
     module = ast.parse(path.read_text(encoding="utf-8"))
     assigned = {ast.unparse(node.targets[0]): node.value for node in module.body if isinstance(node, ast.Assign)}
-    environments = FAMILIES
+    environments = None
     if "LAUNCHES" in assigned:
         launched = getattr(catalogue, ast.literal_eval(assigned["LAUNCHES"]))()
         programs = [launched] if isinstance(launched, Strategy) else launched.values()
@@ -89,7 +90,7 @@ def add_experiment(path: Path) -> None:
 def compare(session: nox.Session) -> None:
     """Compare the strategies on this machine, in ten minutes, and write the report (`-- --plan` tells more)."""
     is_full = not {"full", "--profile=full"}.isdisjoint(session.posargs)
-    measure(session, "common.sessions.compare", FAMILIES if is_full else quick_environments())
+    measure(session, "common.sessions.compare", None if is_full else quick_environments())
 
 
 @nox.session(tags=[START_HERE])
@@ -135,7 +136,7 @@ def tests(session: nox.Session) -> None:
     is_fast = session.posargs == ["--fast"]
     everyone = [*SIDE_BY_SIDE, "-m", "not grid and not slurm and not hosts", *session.posargs]
     options = everyone if is_fast or not session.posargs else session.posargs
-    run_with_tools(session, "-m", "pytest", *options, environments=[] if is_fast else FAMILIES)
+    run_with_tools(session, "-m", "pytest", *options, environments=[] if is_fast else usual_environments())
 
 
 @nox.session(tags=[DEVELOPMENT])
@@ -149,19 +150,23 @@ def lint(session: nox.Session) -> None:
 @nox.session(tags=[DEVELOPMENT])
 def contract(session: nox.Session) -> None:
     """Hold every strategy against the oracle on the whole grid of presets and numbers of workers."""
-    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=FAMILIES)
+    run_with_tools(
+        session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=usual_environments()
+    )
 
 
 @nox.session(tags=[DEVELOPMENT])
 def hosts(session: nox.Session) -> None:
     """Start every launcher over virtual hosts and slow links, and lose hosts (about ten minutes)."""
-    run_with_tools(session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "hosts", *session.posargs, environments=FAMILIES)
+    run_with_tools(
+        session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "hosts", *session.posargs, environments=usual_environments()
+    )
 
 
 @nox.session(tags=[DEVELOPMENT])
 def slurm(session: nox.Session) -> None:
     """Compare, submit and end launches in a Slurm of two virtual nodes, made for it (about ten minutes)."""
-    run_with_tools(session, "-m", "pytest", "tests/slurm", *session.posargs, environments=FAMILIES)
+    run_with_tools(session, "-m", "pytest", "tests/slurm", *session.posargs, environments=usual_environments())
 
 
 @nox.session(tags=[DEVELOPMENT])
@@ -210,6 +215,11 @@ for each in FAMILIES.values():
     add_environment(each)
 
 
+def usual_environments() -> list[str]:
+    """The environments of all families but those that are made on request and that nobody has asked for yet."""
+    return [name for name, family in FAMILIES.items() if not family.made_on_request or environment(name).made.exists()]
+
+
 def quick_environments() -> list[str]:
     """The environments of the quick comparison, and those that are made anyway."""
     quick = {each.family.environment for each in STRATEGIES.values() if each.quick}
@@ -248,15 +258,16 @@ def prepare(session: nox.Session, *names: str, options: Sequence[str] = ()) -> N
         session.error(" ".join(failures.values()).rstrip("."))
 
 
-def measure(session: nox.Session, module: str, environments: Iterable[str] = FAMILIES) -> None:
-    """Run a module that launches what the session's options name, else what these environments have.
+def measure(session: nox.Session, module: str, environments: Iterable[str] | None = None) -> None:
+    """Run a module that launches what the session's options name, else what these or the usual environments have.
 
     The environments are made before, but where nothing will be launched.
     """
     programs = STRATEGIES | LIBRARIES
     named = {programs[name].family.environment for name in session.posargs if name in programs}
     is_launching = not {"--plan", "--help", "-h", "--again"} & {*session.posargs}
-    needed = [name for name in FAMILIES if is_launching and name in (named or environments)]
+    wanted = named or (usual_environments() if environments is None else environments)
+    needed = [name for name in FAMILIES if is_launching and name in wanted]
     run_with_tools(session, "-m", module, *session.posargs, environments=needed)
 
 

@@ -72,6 +72,22 @@ PYTORCH = Family(
     tracer="pytorch_impl.tracer",
 )
 
+# Libraries around PyTorch, in environments of their own. PYTORCH's probe clocks the operations of these as well.
+_around_pytorch = partial(replace, PYTORCH, made_on_request=True, probe=None)
+ACCELERATE = _around_pytorch(
+    environment="accelerate",
+    imports="accelerate",
+    packages=("torch", "accelerate"),
+    variables=(*PYTORCH.variables, "ACCELERATE_"),
+)
+DEEPSPEED = _around_pytorch(
+    environment="deepspeed",
+    imports="deepspeed",
+    packages=("torch", "deepspeed"),
+    variables=(*PYTORCH.variables, "DEEPSPEED_", "DS_"),
+    tracer=None,
+)
+
 
 def torchrun(launch: Launch) -> list[str]:
     """The command line of torchrun, or of mpirun for `--backend mpi`. Raises UserError without mpirun."""
@@ -244,6 +260,14 @@ class PipelineOptions(BackendOptions):
     """Parts of a batch that are in the pipeline at the same time."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ZeroEngineOptions(BackendOptions, LoaderOptions):
+    """Options of DeepSpeed's engine."""
+
+    stage: Literal[0, 1, 2, 3] = option(1, tried=(0, 2, 3))
+    """What is sharded: 0 nothing, 1 the optimizer's state, 2 the gradients as well, 3 the parameters as well."""
+
+
 # Early refusals
 
 
@@ -366,6 +390,26 @@ def fully_sharded_traffic(parameter_bytes: int, workers: int, options: Options, 
     )
     source = 'Rajbhandari et al., "ZeRO", 2020, section 7.2.2'
     return Traffic(3.0 * (workers - 1) * parameter_bytes, formula, source, sent_over_formula=4 / 3)
+
+
+def engine_traffic(parameter_bytes: int, workers: int, options: ZeroEngineOptions, hosts: int = 1) -> Traffic:
+    """The traffic of DeepSpeed's engine up to stage 2: 2 (N - 1) times the model's bytes.
+
+    From stage 1 on gradients are reduced to their owners, which is a whole all-reduce over Gloo, and parameters are
+    gathered after the update (Rajbhandari et al., "ZeRO", 2020, section 7.2.1).
+    """
+    if options.stage == 0:
+        return ring_all_reduce(parameter_bytes, workers, options, hosts)
+    if options.stage == 3:
+        return Traffic(None, "none where DeepSpeed keeps small parameters whole (stage3_param_persistence_threshold)")
+    if hosts > 1:
+        return no_formula()
+    formula = (
+        "2 (N - 1) times the bytes of the gradients: gradients reduced to their owners, parameters gathered from them; "
+        "over Gloo, where the first is a whole all-reduce, it is 3 (N - 1)"
+    )
+    source = 'Rajbhandari et al., "ZeRO", 2020, section 7.2.1'
+    return Traffic(2.0 * (workers - 1) * parameter_bytes, formula, source, sent_over_formula=1.5)
 
 
 BUCKETS = Graph(Order.BUCKETS, first_bucket_bytes=2**20, bucket_bytes=25 * 2**20)
@@ -505,4 +549,28 @@ LIGHTNING_DDP = _by_torchrun(
     traffic=ring_all_reduce,
     graph=BUCKETS,
     compared_with={CONVENIENCE_OF: "torch_ddp"},
+)
+ACCELERATE_DDP = _by_torchrun(
+    family=ACCELERATE,
+    name="torch_accelerate",
+    script="pytorch_impl/accelerate_ddp.py",
+    summary="Hugging Face's Accelerate over DDP",
+    options=ReplicatedOptions,
+    check=check_own_gpus,
+    alone=Recipe.OWN_SHARD,
+    traffic=ring_all_reduce,
+    graph=BUCKETS,
+    compared_with={CONVENIENCE_OF: "torch_ddp"},
+)
+ZERO_ENGINE = _by_torchrun(
+    family=DEEPSPEED,
+    name="torch_deepspeed",
+    script="pytorch_impl/zero_engine.py",
+    summary="DeepSpeed's engine, with ZeRO's stages 0 to 3",
+    options=ZeroEngineOptions,
+    check=check_own_gpus,
+    traffic=engine_traffic,
+    # In stage 1, where each worker also has a copy of the part of the weights that it updates.
+    copies=(3, 0, 1),
+    compared_with={SHARDING_OF: "torch_ddp"},
 )

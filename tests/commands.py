@@ -76,7 +76,8 @@ def spans_in(text: str) -> list[str]:
 
 def environment_of(command: str) -> Path:
     """The folder of the environment in which this command is typed. Raises NotInstalledError when it isn't made."""
-    folders = {strategy.script.partition("/")[0]: strategy for strategy in catalogue.strategies().values()}
+    # The first strategy of a folder tells its environment; others may need one of their own.
+    folders = {strategy.script.partition("/")[0]: strategy for strategy in reversed(catalogue.strategies().values())}
     named = [strategy for folder, strategy in folders.items() if folder in command]
     return python_for(named[0]).parent.parent if named else ROOT / ".nox" / "tools"
 

@@ -23,6 +23,16 @@ from tests.skips import MAY_SKIP
 
 MADE = ("tools", "torch")
 
+USUAL = {name for name, family in families().items() if not family.made_on_request}
+"""The environments that sessions make without being asked."""
+
+NEEDS_REQUEST, ON_REQUEST = next(
+    (strategy.name, strategy.family.environment)
+    for strategy in strategies().values()
+    if strategy.family.made_on_request
+)
+"""A strategy whose environment is made on request, and that environment."""
+
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
@@ -62,8 +72,10 @@ def test_the_build_of_torch_is_chosen_for_the_machine_but_where_one_build_alone_
     ("options", "there", "made"),
     [
         ([], [], {"tools", "torch", "tensorflow", "horovod"}),
-        ([], ["jax"], {"tools", *families()}),
-        (["--profile", "full"], [], {"tools", *families()}),
+        ([], ["jax"], {"tools", *USUAL}),
+        (["--profile", "full"], [], {"tools", *USUAL}),
+        (["--profile", "full"], [ON_REQUEST], {"tools", *USUAL, ON_REQUEST}),
+        (["--strategies", NEEDS_REQUEST], [], {"tools", ON_REQUEST}),
         (["--strategies", "jax_single"], [], {"tools", "jax"}),
         (["--plan"], ["jax"], {"tools"}),
     ],
@@ -79,6 +91,21 @@ def test_a_comparison_makes_the_environments_of_what_it_launches_and_keeps_one_t
     monkeypatch.setattr(installation, "make", make)
     sessions()["compare"](Mock(posargs=options))
     assert {each.name for each in make.call_args.args[0]} == made
+
+
+@pytest.mark.parametrize("session", ["tests", "contract", "hosts", "slurm"])
+@pytest.mark.parametrize("there", [[], [ON_REQUEST]])
+def test_sessions_of_tests_make_no_environment_that_is_made_on_request_but_keep_it_up_to_date(
+    session, there, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
+    for name in there:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "made.json").touch()
+    make = Mock(return_value={})
+    monkeypatch.setattr(installation, "make", make)
+    sessions()[session](Mock(posargs=[]))
+    assert {each.name for each in make.call_args.args[0]} == {"tools", *USUAL, *there}
 
 
 def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(checkout):

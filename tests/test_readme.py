@@ -113,7 +113,8 @@ TOO_LONG = {
     "nox -s tests -- --fast": "minutes; CI runs all of it in `nox -s tests`",
     "nox -s (mutants|benchmark)": "half an hour, on a machine with nothing else to do",
     r"\.nox/tools/bin/python -m tests\.benchmarks\.\w+": "20 minutes, on a machine with nothing else to do",
-    "nox -s (tools|jax|torch tensorflow horovod|torch horovod -- --torch-backend cpu)": "minutes of downloads",
+    "nox -s (tools|jax|accelerate)": "minutes of downloads",
+    "nox -s (torch tensorflow horovod|torch horovod -- --torch-backend cpu)": "minutes of downloads",
 }
 """Commands that take more than two minutes, and how long. Their names and options are checked all the same."""
 

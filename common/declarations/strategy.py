@@ -372,6 +372,8 @@ class Family:
     settings: Callable[[int, int, str], Mapping[str, str]] = lambda deadline_seconds, threads, interface: {}
     """Environment variables of a launch with this deadline and so many threads per worker, whose workers reach one
     another by this network interface."""
+    made_on_request: bool = False
+    """Whether its environment is made only for a session that names it or one of its strategies, and kept from then."""
     build: str | None = None
     """A script that the environment's Python runs when all is installed, from the repository's root."""
     environment_for_gpus: str | None = None

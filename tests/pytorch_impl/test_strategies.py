@@ -12,6 +12,7 @@ from common.errors import UserError
 from common.launching import exit_cause
 from common.launching.exit_cause import Ended
 from pytorch_impl.strategies import (
+    ACCELERATE_DDP,
     DATA_PARALLEL,
     DDP,
     FSDP,
@@ -25,10 +26,11 @@ from pytorch_impl.strategies import (
     TENSOR_PARALLEL,
     TORCHRUN,
     ZERO,
+    ZERO_ENGINE,
 )
 
 STARTED_BY_TORCHRUN = [strategy for strategy in strategies().values() if strategy.launcher is TORCHRUN]
-IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP)
+IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP, ACCELERATE_DDP)
 
 
 def test_only_synchronous_sgd_by_hand_reaches_mpi():
@@ -105,7 +107,7 @@ def test_options_that_round_or_approximate_are_other_maths():
     for hook in ("fp16", "bf16", "powersgd"):
         assert other_maths(DDP.options(gradient_hook=hook)) == ["gradient_hook"]
     assert label(DDP.options(gradient_hook="fp16")) == "fp16 gradient hook, other maths"
-    for strategy in (SINGLE, DATA_PARALLEL, FSDP, *IN_REPLICAS):
+    for strategy in (SINGLE, DATA_PARALLEL, FSDP, ZERO_ENGINE, *IN_REPLICAS):
         assert label(strategy.options(precision="bf16")) == "bf16 precision, other maths"
 
 
@@ -186,6 +188,15 @@ def test_gloo_listens_where_the_other_workers_are_and_one_process_nowhere():
     assert {"torch", "pytorch-lightning", "mpi4py", "openmpi"} <= {*PYTORCH.packages}
 
 
+def test_libraries_around_pytorch_have_environments_of_their_own_that_are_made_on_request():
+    for strategy, package in ((ACCELERATE_DDP, "accelerate"), (ZERO_ENGINE, "deepspeed")):
+        family = strategy.family
+        assert (family.environment, family.imports, family.title) == (package, package, PYTORCH.title)
+        assert {"torch", package} <= {*family.packages}
+        assert family.made_on_request
+    assert not PYTORCH.made_on_request
+
+
 # Traffic
 
 
@@ -204,6 +215,11 @@ def test_gloo_listens_where_the_other_workers_are_and_one_process_nowhere():
         (SYNC_SGD, {"backend": "mpi"}, 0),
         (ZERO, {}, 9000),
         (FSDP, {}, 9000),
+        (ACCELERATE_DDP, {}, 6000),
+        (ZERO_ENGINE, {"stage": 0}, 6000),
+        (ZERO_ENGINE, {"stage": 1}, 6000),
+        (ZERO_ENGINE, {"stage": 2}, 6000),
+        (ZERO_ENGINE, {"stage": 3}, None),
         (MODEL_PARALLEL, {}, None),
         (TENSOR_PARALLEL, {}, None),
     ],
