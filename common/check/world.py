@@ -223,6 +223,7 @@ def commands(world: World, like: Strategy, script: Path) -> list[list[str]]:
     if world.launcher != PROCESSES:
         return [command]
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[1]), "WORLD_SIZE": str(world.workers)}
+    meeting["LOCAL_WORLD_SIZE"] = meeting["WORLD_SIZE"]
     return [
         ["env", *map("=".join, (meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)}).items()), *command]
         for rank in range(world.workers)
