@@ -156,25 +156,22 @@ class Watch:
 
         They come in one exchange: one for each tensor takes as long as several steps.
         """
-        described = {name: (part.shape, part.dtype, dimension) for name, (part, dimension) in parts.items()}
-        flat = torch.cat([torch.empty(0, dtype=torch.uint8), *(_bytes(part) for part, _ in parts.values())])
+        sent = {name: (_bytes(part), part.shape, part.dtype, along) for name, (part, along) in parts.items()}
         gathered: list[Any] = [None] * self._ranks if self._rank == 0 else []
-        dist.gather_object((described, flat), gathered or None)
-        pieces: dict[str, list[torch.Tensor]] = {}
-        dimensions: dict[str, int] = {}
-        for described, flat in gathered:
-            lengths = [shape.numel() * dtype.itemsize for shape, dtype, _ in described.values()]
-            for (name, (shape, dtype, dimension)), piece in zip(described.items(), flat.split(lengths), strict=True):
-                pieces.setdefault(name, []).append(piece.clone().view(dtype).reshape(shape))
-                dimensions[name] = dimension
-        return {name: torch.cat(own, dimensions[name]) if own[1:] else own[0] for name, own in pieces.items()}
+        dist.gather_object(sent, gathered or None)
+        joined = {}
+        for name in dict.fromkeys(name for of_rank in gathered for name in of_rank):
+            of_tensor = [of_rank[name] for of_rank in gathered if name in of_rank]
+            pieces = [torch.from_numpy(values).view(dtype).reshape(shape) for values, shape, dtype, _ in of_tensor]
+            joined[name] = torch.cat(pieces, of_tensor[0][3]) if len(pieces) > 1 else pieces[0]
+        return joined
 
     def _digest(self) -> str:
         """SHA-256 of this rank's parameters, but for sharded ones, of which there is one copy."""
         digest = hashlib.sha256()
         for parameter in self._model.parameters():
             if not hasattr(parameter, "full_tensor"):
-                digest.update(_bytes(parameter).numpy())
+                digest.update(_bytes(parameter))
         return digest.hexdigest()
 
 
@@ -185,8 +182,8 @@ def _is_sharded_over(value: Any, ranks: int) -> bool:  # noqa: ANN401 (DTensor i
     return value.device_mesh.mesh.tolist() == [*range(ranks)] and value.placements[0].is_shard()
 
 
-def _bytes(value: torch.Tensor) -> torch.Tensor:
-    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+def _bytes(value: torch.Tensor) -> Any:  # noqa: ANN401 (a NumPy array, whose pickle is small)
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
 def _copied(value: torch.Tensor) -> torch.Tensor:
