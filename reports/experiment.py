@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ _KINDS = {str(kind.__struct_config__.tag): kind for kind in (CollectivesRecord, 
 """By the names of their kinds the records of experiments."""
 
 _MOST_ROWS, _MOST_PLACES = 6, 5  # Rows of the first page's table, and places of x, which are its columns.
+_MOST_LINES = 56  # Of that table where nothing else stands on the first page.
 _MOST_PRINTED, _MOST_COLUMNS = 16, 6  # Rows and columns of a table that is printed, not folded.
 _MOST_PANELS, _PANELS_BESIDE, _MOST_TICKS = 15, 3, 14  # Of a figure, in a row of it, and along a row.
 _NARROW = 30  # Characters of a cell up to which its column takes what it needs.
@@ -73,13 +75,15 @@ def compose(found: Observed, records: Sequence[Header], origin: Origin) -> tuple
         main = next((each for each in values if shown.compared.label in each.columns), values[0])
     else:
         main = next(iter([*missing, *shown.tables]), None)
-    if main:
-        parts += [blocks.text(f"{blocks.capitalized(main.title)}:"), _table(main, _MOST_ROWS)]
-        tables = [each for each in tables if each != main]
-        tables = [main, *tables] if len(main.rows) > _MOST_ROWS else tables
     steps = _next_steps(found, origin.command) if origin.command else []
     told = [("How sure", [*manifest.in_words(origin.differences), *_certainty(found)]), ("What next", steps)]
-    parts += [*figures[:1], blocks.answers([each for each in told if each[1]])]
+    told = [each for each in told if each[1]]
+    if main:
+        most = _MOST_ROWS if figures or told else _rows_of_a_page(main)
+        parts += [blocks.text(f"{blocks.capitalized(main.title)}:"), _table(main, most)]
+        tables = [each for each in tables if each != main]
+        tables = [main, *tables] if len(main.rows) > most else tables
+    parts += [*figures[:1], blocks.answers(told)]
     parts += [blocks.new_page()] if figures else []
     parts += [blocks.heading("Curves"), *figures[1:]] if figures[1:] else []
     parts += _algorithms([name for name in ALGORITHMS if name in {*found.observed["series"]}])
@@ -210,6 +214,12 @@ def _tables(tables: Sequence[Table]) -> list[Block]:
     return [blocks.heading("Tables"), *printed, *folded] if printed else []
 
 
+def _rows_of_a_page(table: Table) -> int:
+    """How many of the table's first rows fill a page, where a cell of many words takes several lines."""
+    lines = accumulate(max(math.ceil(len(cell) / _NARROW) for cell in row) for row in table.rows)
+    return sum(each <= _MOST_LINES for each in lines)
+
+
 def _table(table: Table, most: int | None = None) -> Block:
     """A table, or so many of its first rows, with its notes: cells of several lines or of many words share the page."""
     rows, wide = table.rows[:most], dict[int, int]()
@@ -221,7 +231,9 @@ def _table(table: Table, most: int | None = None) -> Block:
             wide[place] = 1 + longest // 20
     meanings = [f"{blocks.capitalized(column)}: {meaning}." for column, meaning in table.meanings.items()]
     notes = [*table.notes, *([" ".join(meanings)] if meanings else []), *_legend(table)]
-    notes += [f"The first {most} of {len(table.rows)} rows."] if rows != table.rows else []
+    if more := len(table.rows) - len(rows):
+        others = f": the HTML page and {table.kept_in} have {more} more" if table.kept_in else ""
+        notes.append(f"The first {most} of {len(table.rows)} rows{others}.")
     return blocks.table(table.columns, rows, notes, wide)
 
 

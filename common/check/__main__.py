@@ -160,7 +160,7 @@ def _marks(marks: list[Mark]) -> Table:
         for each in marks
     ]
     columns = ["file", "workers", "mark", "shares", "velocity", "decay", "residual", "samples/s", "ours", "bytes"]
-    return Table(title="Marks", columns=columns, rows=rows, meanings=MEANINGS, is_printed=True)
+    return Table(title="Marks", columns=columns, rows=rows, meanings=MEANINGS, is_printed=True, kept_in=MARKS)
 
 
 def _tensors(marks: list[Mark]) -> Table:

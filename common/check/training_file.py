@@ -46,7 +46,9 @@ def like_of(source: str, launcher: str | None) -> tuple[Strategy, str]:
     strategies = [each for each in catalogue.strategies().values() if each.family == family]
     [first, *_] = sorted(strategies, key=lambda each: (each.work is not Work.DATA_PARALLEL, not each.quick))
     if launcher is None:
-        launcher = PROCESSES if first.launcher.command == PROCESS.command else first.launcher.name
+        # A launcher that tells the rank by RANK would import the framework once more, for a second of each launch.
+        needs_none = first.launcher.command == PROCESS.command or first.launcher.task_in({"RANK": "0"})
+        launcher = PROCESSES if needs_none else first.launcher.name
     others = [each for each in catalogue.strategies().values() if each.launcher.name == launcher]
     if launcher in (PROCESSES, MPIRUN):
         return first, launcher

@@ -38,8 +38,9 @@ class Watch:
         while isinstance(model, DistributedDataParallel) or hasattr(model, "_orig_mod"):
             model = model.module if isinstance(model, DistributedDataParallel) else model._orig_mod
         self._model, self._optimizer, self._folder, self._steps = model, optimizer, Path(folder), frozenset(steps)
-        # ZeroRedundancyOptimizer has the optimizer itself inside.
+        # ZeroRedundancyOptimizer has the optimizer itself inside, of the parameters that this rank owns.
         self._kind = type(getattr(optimizer, "optim", optimizer)).__name__
+        self._own_optimizer = optimizer.optim if hasattr(optimizer, "consolidate_state_dict") else optimizer
         if self._kind not in MOMENTS:
             raise ValueError(f"Watch reads the gradients of {', '.join(MOMENTS)}, and not those of {self._kind}")
         self._rank, self._ranks, self._run, self._done = 0, 1, [""], 0
@@ -65,7 +66,7 @@ class Watch:
         state = {name: value for name, value in self._model.state_dict().items() if isinstance(value, torch.Tensor)}
         names = {parameter: name for name, parameter in self._model.named_parameters()}
         self._is_keeping, self._tensors, self._batches = True, {}, []
-        tensors = self._whole("model", state) | self._whole("before", self._moved(names))
+        tensors = self._whole({"model": state, "before": self._moved(names)})
         groups = [
             {key: value for key, value in group.items() if key != "params"}
             | {"parameters": [names[parameter] for parameter in group["params"] if parameter in names]}
@@ -84,7 +85,7 @@ class Watch:
             self._is_keeping = False
         if not self._batches:
             raise ValueError("no batch was handed over: call batch() before each forward pass")
-        tensors |= self._whole("after", self._moved(names)) | self._tensors
+        tensors |= self._whole({"after": self._moved(names)}) | self._tensors
         facts |= {"batches": self._batches, "digest_after": self._digest()}
         path = self._folder / f"step{step}.rank{self._rank}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,33 +128,62 @@ class Watch:
 
         `get_optimizer_state_dict` would start an optimizer that has no state by a step of its own, which Adam counts.
         """
-        groups, state = self._optimizer.param_groups, self._optimizer.state
+        groups, state = self._own_optimizer.param_groups, self._own_optimizer.state
         parameters = [parameter for group in groups for parameter in group["params"]]
-        if hasattr(self._optimizer, "consolidate_state_dict"):
-            self._optimizer.consolidate_state_dict(to=0)
-            parts = self._optimizer.state_dict()["state"] if self._rank == 0 else {}
-            state = {parameter: parts.get(index, {}) for index, parameter in enumerate(parameters)}
         moved = {names[each]: state.get(each, {}).get(MOMENTS[self._kind]) for each in parameters if each in names}
         plain = [each for group in groups if group.get("momentum") == 0 for each in group["params"] if each in names]
         moved |= {names[parameter]: parameter for parameter in plain}
         return {name: value for name, value in moved.items() if value is not None}
 
-    def _whole(self, prefix: str, state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Copies of these tensors on rank 0, of sharded ones the whole; nothing on the other ranks."""
-        whole = {}
-        for name, value in state.items():
-            gathered = value.full_tensor() if hasattr(value, "full_tensor") else value
-            if self._rank == 0:
-                whole[f"{prefix}.{name}"] = _copied(gathered)
-        return whole
+    def _whole(self, states: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """Copies of these tensors by PREFIX.NAME on rank 0, of sharded ones the whole; nothing on the other ranks."""
+        whole, parts = dict[str, torch.Tensor](), dict[str, tuple[torch.Tensor, int]]()
+        has_owners = self._own_optimizer is not self._optimizer
+        for prefix, state in states.items():
+            for name, value in state.items():
+                if _is_sharded_over(value, self._ranks):
+                    parts[f"{prefix}.{name}"] = value.to_local(), value.placements[0].dim
+                elif has_owners and prefix != "model":
+                    parts[f"{prefix}.{name}"] = value, 0
+                else:
+                    # All ranks take part where a tensor is divided in another way.
+                    whole[f"{prefix}.{name}"] = value.full_tensor() if hasattr(value, "full_tensor") else value
+        whole |= self._joined(parts) if parts or has_owners else {}
+        return {name: _copied(value) for name, value in whole.items()} if self._rank == 0 else {}
+
+    def _joined(self, parts: Mapping[str, tuple[torch.Tensor, int]]) -> dict[str, torch.Tensor]:
+        """On rank 0 all ranks' parts, each joined to the others along its dimension; nothing on the other ranks.
+
+        They come in one exchange: one for each tensor takes as long as several steps.
+        """
+        sent = {name: (_bytes(part), part.shape, part.dtype, along) for name, (part, along) in parts.items()}
+        gathered: list[Any] = [None] * self._ranks if self._rank == 0 else []
+        dist.gather_object(sent, gathered or None)
+        joined = {}
+        for name in dict.fromkeys(name for of_rank in gathered for name in of_rank):
+            of_tensor = [of_rank[name] for of_rank in gathered if name in of_rank]
+            pieces = [torch.from_numpy(values).view(dtype).reshape(shape) for values, shape, dtype, _ in of_tensor]
+            joined[name] = torch.cat(pieces, of_tensor[0][3]) if len(pieces) > 1 else pieces[0]
+        return joined
 
     def _digest(self) -> str:
         """SHA-256 of this rank's parameters, but for sharded ones, of which there is one copy."""
         digest = hashlib.sha256()
         for parameter in self._model.parameters():
             if not hasattr(parameter, "full_tensor"):
-                digest.update(parameter.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+                digest.update(_bytes(parameter))
         return digest.hexdigest()
+
+
+def _is_sharded_over(value: Any, ranks: int) -> bool:  # noqa: ANN401 (DTensor isn't everywhere)
+    """Whether each rank has one part of it in the order of the ranks, as under FSDP2."""
+    if not hasattr(value, "full_tensor"):
+        return False
+    return value.device_mesh.mesh.tolist() == [*range(ranks)] and value.placements[0].is_shard()
+
+
+def _bytes(value: torch.Tensor) -> Any:  # noqa: ANN401 (a NumPy array, whose pickle is small)
+    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
 def _copied(value: torch.Tensor) -> torch.Tensor:

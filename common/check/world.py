@@ -4,6 +4,12 @@ To start it, as `common.check.marks` does: `python -m common.check.world FOLDER`
 file runs in a private network where there is one, with limits, and always ends. What it reports is stamped here.
 """
 
+from common.launching import private_network
+
+if __name__ == "__main__":
+    # Before the other imports, which would be made twice.
+    private_network.enter()
+
 import contextlib
 import dataclasses
 import json
@@ -217,6 +223,7 @@ def commands(world: World, like: Strategy, script: Path) -> list[list[str]]:
     if world.launcher != PROCESSES:
         return [command]
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[1]), "WORLD_SIZE": str(world.workers)}
+    meeting["LOCAL_WORLD_SIZE"] = meeting["WORLD_SIZE"]
     return [
         ["env", *map("=".join, (meeting | {"RANK": str(rank), "LOCAL_RANK": str(rank)}).items()), *command]
         for rank in range(world.workers)
@@ -311,7 +318,6 @@ def main() -> None:
     if parent:
         end_with_parent(int(parent))
     folder = Path(sys.argv[1])
-    launch.enter_private_network()
     exit_on_signals()
     world = msgspec.json.decode((folder / "world.json").read_bytes(), type=World)
     # The seed is nothing that the file may know.

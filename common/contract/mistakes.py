@@ -193,7 +193,12 @@ def _accumulating(counts: Counts, update: TensorUpdate) -> Counts | None:
 
 
 def _frozen(counts: Counts, update: TensorUpdate) -> Counts | None:
-    return None if update.solved.has_moved else Counts(_nothing(counts), 0.0, 0.0)
+    return None if update.solved.has_moved or update.moves_somewhere else Counts(_nothing(counts), 0.0, 0.0)
+
+
+def _not_sent(counts: Counts, update: TensorUpdate) -> Counts | None:
+    is_still = update.moves_somewhere and not update.solved.has_moved
+    return Counts(_nothing(counts), 0.0, 0.0) if is_still else None
 
 
 def _rate(update: TensorUpdate) -> float:
@@ -206,6 +211,12 @@ MISTAKES = (
         "It didn't move.",
         "Give the optimizer all parameters, and let each require gradients.",
         _frozen,
+    ),
+    Mistake(
+        "not sent",
+        "It moved where a worker updates it and stood still on others: updated parameters aren't sent to all.",
+        "Broadcast each parameter from the worker that updates it, after the optimizer's step.",
+        _not_sent,
     ),
     Mistake(
         "micro-batches summed",

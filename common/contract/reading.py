@@ -147,6 +147,8 @@ class TensorUpdate:
     has_stale: bool
     are_alike: bool
     """Whether the evidence has all replicas alike, before each step."""
+    moves_somewhere: bool = False
+    """Whether the step moved the tensor on any replica."""
 
     @property
     def is_first(self) -> bool:
@@ -204,8 +206,11 @@ def read(
             apart.append(step)
     reader, tensor_updates = _Reader(trained, evidence, data, not apart), list[TensorUpdate]()
     for step in evidence:
-        for replica, update in reader.updates(step):
-            tensor_updates += reader.tensor_updates(step, replica, update)
+        of_step = [
+            each for replica, update in reader.updates(step) for each in reader.tensor_updates(step, replica, update)
+        ]
+        moved = {each.tensor for each in of_step if each.solved.has_moved}
+        tensor_updates += [dataclasses.replace(each, moves_somewhere=each.tensor in moved) for each in of_step]
     if not tensor_updates:
         raise ValueError("it has no step with the states before and after")
     initial = 0.0

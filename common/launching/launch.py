@@ -4,13 +4,8 @@ To start it: `python -m common.launching.launch PROGRAM --workers 4`, and then t
 """
 
 import dataclasses
-import fcntl
 import importlib.util
 import os
-import shutil
-import socket
-import struct
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -24,14 +19,14 @@ from common.declarations.library import Library
 from common.declarations.strategy import Launch, Options, Strategy
 from common.environments import inventory
 from common.errors import NotInstalledError, UserError, exit_with_one_line, print_failure, print_note
-from common.launching import attempts, exit_cause, programs
+from common.launching import attempts, exit_cause, private_network, programs
 from common.launching.exit_cause import exit_status
 from common.launching.inheritance import inherited, note_what_is_left_out
 from common.launching.injector import Injector
 from common.launching.processes import Outcome, end_with_parent, exit_on_signals, free_ports, run_group
 from common.launching.programs import Request, Workload
 from common.launching.screen import ErrorOutput, waiting
-from common.measurement import machine, startup
+from common.measurement import startup
 from common.paths import new_record
 from common.records import evidence
 
@@ -40,8 +35,6 @@ ENDS_WITH = "LOCKSTEP_ENDS_WITH"
 
 RUNNER = "--runner"
 """Before the program's name, with a module that runs its script, whose path that module gets as its first argument."""
-
-_UNSHARE = ("unshare", "--user", "--map-root-user", "--net")
 
 
 def python_for(program: Program) -> Path:
@@ -90,7 +83,7 @@ def main() -> None:
     if parent:
         end_with_parent(int(parent))
     program, request, command = prepare(sys.argv[1:])
-    enter_private_network()
+    private_network.enter()
     exit_on_signals()
     note_what_is_left_out()
     # A session keeps all output in the launch's log, and reads there how it ended.
@@ -164,23 +157,6 @@ def prepare(arguments: Sequence[str]) -> tuple[Program, Request, list[str]]:
         request = dataclasses.replace(request, workload=dataclasses.replace(task, record=record))
     script = script_for(program, given, runner)
     return program, request, command_for(program, request.workers, script, port, request.options)
-
-
-def enter_private_network() -> None:
-    """Start this program anew in a network namespace of its own, or say that there is none.
-
-    There nothing outside reaches the frameworks' servers, which listen on every interface, and the bytes of the
-    loopback are the launch's alone.
-    """
-    if machine.has_private_network():
-        # A new network namespace has the interface lo switched off (netdevice(7), SIOCSIFFLAGS and IFF_UP).
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-            fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 0x1))
-    elif not shutil.which("unshare") or subprocess.run([*_UNSHARE, "true"], capture_output=True).returncode:
-        print_note("no private network (unshare --user --net isn't allowed here), so wire bytes aren't known.")
-    else:
-        os.environ[machine.PRIVATE_NETWORK] = "1"
-        os.execvp("unshare", [*_UNSHARE, sys.executable, *sys.orig_argv[1:]])
 
 
 if __name__ == "__main__":

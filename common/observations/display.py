@@ -65,6 +65,8 @@ class Table(Part, frozen=True, kw_only=True):
     """What columns hold, by their names, where these don't tell."""
     is_printed: bool = False
     """Whether the terminal has it as well."""
+    kept_in: str = ""
+    """The CSV file of the session's folder that has all its rows as well; empty: none."""
 
     @property
     def of_words(self) -> list[int]:

@@ -8,12 +8,14 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.tensor import DTensor
 from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
@@ -166,8 +168,10 @@ def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     folder = Path(sys.argv[1])
-    for name, options in TRAININGS.items():
-        train(folder / name, **options)
+    # An exchange for each sharded tensor takes as long as several steps.
+    with patch.object(DTensor, "full_tensor", side_effect=AssertionError("a tensor has an exchange of its own")):
+        for name, options in TRAININGS.items():
+            train(folder / name, **options)
     dist.barrier()
     for name in [*TRAININGS][dist.get_rank() :: dist.get_world_size()]:
         options = TRAININGS[name]

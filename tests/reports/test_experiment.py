@@ -12,7 +12,8 @@ from rich.console import Console
 from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.laboratory import collectives, faults, matrix_products
-from common.observations import display
+from common.observations import display, table
+from common.observations.display import Display, Measure, Observed, Table
 from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import from_json, read_records, write_record
 from common.records.training import Record
@@ -296,6 +297,17 @@ def test_the_first_pages_table_has_its_first_rows_and_the_chapter_of_tables_all(
     assert [row[0] for row in leading(content)] == [*kinds, *kinds[:1]]
     whole = rows_under(content, "The library in front and its median time, \N{MICRO SIGN}s, by size, B")
     assert [row["of"] for row in whole] == kinds * 2
+
+
+@pytest.mark.parametrize(("width", "rows"), [(30, 56), (31, 28)])
+def test_a_table_alone_fills_the_first_page_and_says_where_the_other_rows_are(width, rows):
+    marks = Table(title="Marks", columns=["file"], rows=[["a" * width]] * 90, kept_in="marks.csv")
+    measures = [Measure(name="none", label="none")]
+    shown = Display(title="t", contender="file", series=[], measures=measures, tables=[marks])
+    content, _ = experiment.compose(Observed(*table.tables(()), shown), [], Origin(""))
+    first = next(block for block in content["blocks"] if block["kind"] == "table")
+    assert len(first["rows"]) == rows
+    assert f"The first {rows} of 90 rows: the HTML page and marks.csv have {90 - rows} more." in first["notes"]
 
 
 # The tables

@@ -175,6 +175,7 @@ TEMPLATES = {"torch": TORCH, "horovod": HOROVOD, "tensorflow": TENSORFLOW, "jax"
 
 WORDS = {
     "frozen": "It didn't move.",
+    "not sent": "It moved where a worker updates it and stood still on others",
     "summed": "summed, not averaged",
     "rate times workers": "the learning rate is multiplied by the number of workers",
     "dampened": "the momentum is dampened",
@@ -258,6 +259,10 @@ BY_HAND: dict[str, Edits] = {
 EDITS: dict[str, dict[str, Edits]] = {
     "torch": {
         **OF_OPTIMIZER,
+        "not sent": (
+            ("optimizer.zero_grad()", "model.zero_grad()"),
+            (_PARAMETERS[0], "    parameters[rank::workers], sgd.learning_rate"),
+        ),
         "summed": ((_DIVIDE, ""),),
         # A copy is exchanged, and the gradient itself stays what it was.
         "not exchanged": ((_EXCHANGE, "        dist.all_reduce(parameter.grad.clone())\n"),),

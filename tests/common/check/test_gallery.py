@@ -35,7 +35,7 @@ UNFILLED = {
     "parameter_server": WORDS["rank 0's alone"],
     "ring_all_reduce": WORDS["not exchanged"],
     "sync_sgd": WORDS["not exchanged"],
-    "zero_first_stage": WORDS["frozen"],
+    "zero_first_stage": WORDS["not sent"],
 }
 """What is said of each exercise before its gaps are filled."""
 

@@ -13,10 +13,12 @@ from tests.common.contract.launches_in_numpy import (
     combined,
     mean_of,
     not_zeroed,
+    of_own,
     one_step_old,
     own,
     scaled,
     sgd_but,
+    sgd_of_given,
     sgd_with,
     steps_of,
     upper_half,
@@ -53,6 +55,7 @@ def changes(kind, task, workers):
     parts = [2 * (workers - worker) / (workers * (workers + 1)) for worker in range(workers)]
     return {
         "frozen": {"sgd": sgd_but(["layer1.weight"])},
+        "not sent": {"combine": of_own, "sgd": sgd_of_given, "replicas": workers},
         "summed": {"combine": scaled(workers)},
         "rate times workers": {"taught": dataclasses.replace(task, learning_rate=task.learning_rate * workers)},
         "dampened": {"sgd": sgd_with(kept=0.5)},

@@ -188,6 +188,18 @@ def sgd_but(names: Sequence[str], taught=None) -> Callable:
     return update
 
 
+def of_own(gradients, replica):
+    """The mean gradients of the tensors that a replica owns, which are dealt to all in turn."""
+    mean = mean_of(gradients)
+    return {name: mean[name] for name in NAMES[replica :: len(gradients)]}
+
+
+def sgd_of_given(task, state, gradients, step):
+    """SGD of the tensors that have a gradient, while the others stay as they are."""
+    others = [name for name in NAMES if name not in gradients]
+    sgd_but(others)(task, state, gradients | {name: np.zeros_like(state[name]) for name in others}, step)
+
+
 def _update_these(task, state, gradients, step, names):
     for name in names:
         direction = gradients[name] + np.float32(task.weight_decay) * state[name]

@@ -24,11 +24,13 @@ from tests.common.contract.launches_in_numpy import (
     moved,
     moved_apart,
     not_zeroed,
+    of_own,
     one_step_old,
     only,
     own,
     scaled,
     sgd_but,
+    sgd_of_given,
     sgd_with,
     shards,
     up_to,
@@ -51,6 +53,10 @@ def apart(combine, **changed):
 # By the mistake's name, or that of its cause: how to make it, and what has to be said of it.
 MADE = {
     "frozen": ({"sgd": sgd_but(["layer1.weight"])}, "In layer1.weight alone: It didn't move."),
+    "not sent": (
+        {"combine": of_own, "sgd": sgd_of_given, "replicas": 2},
+        "It moved where a worker updates it and stood still on others: updated parameters aren't sent to all.",
+    ),
     "micro-batches summed": (
         {"workers": 4, "combine": scaled(2), "declare": in_micro_batches},
         f"{COUNTED} 0.50 instead of 0.25, as many times as a step has micro-batches",
