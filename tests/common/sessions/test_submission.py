@@ -47,6 +47,8 @@ def test_the_script_repeats_the_command_without_its_submission_and_takes_sbatch_
     )
     assert "#SBATCH --nodes 2 --comment 'two words'\n" in text
     assert text.endswith(f"cd {ROOT} || exit\nexec {sys.executable} -m common.sessions.compare --slurm\n")
+    # B: the script alone is told of the time limit, which is the session by then; its steps would end at USR1.
+    assert "#SBATCH --signal=B:USR1@" in text
     assert f"#SBATCH --output={Path('results').resolve()}/slurm-%j.out\n" in text
 
 
