@@ -48,7 +48,7 @@ def write_session(folder):
             task = dataclasses.replace(TASK, inject=fault or None, restarts=0 if is_lost else 1)
             record = make_record(workers=2, task=task, status="failed" if is_lost else "ok")
             write_record(folder / f"{name}.json", record)
-            account = RESTARTED if fault else Recovery(attempts=[attempt(0, 6, 6)])
+            account = RESTARTED if fault else Recovery(attempts=[attempt(0, 5 + number, 5 + number)])
             if is_lost:
                 account = structs.replace(account, attempts=account.attempts[:1], moments=account.moments[:7])
             write_record(
