@@ -29,7 +29,7 @@ RESTARTED = Recovery(
     injected_process=12,
     attempts=[attempt(0, 4.5, 4.75, 1), attempt(4.75, 12, 12)],
     moments=[
-        *moments(11, 0, (0, 2.0), (150, 3.8), (160, 3.95)),
+        *moments(11, 0, (0, 2.0), (140, 3.7), (150, 3.8)),
         *moments(12, 1, (0, 2.0), (150, 3.8), (160, 3.9)),
         # What was under way when the signal came.
         *moments(11, 0, (160, 4.01)),
