@@ -98,34 +98,29 @@ def test_what_one_machine_has_all_of_is_launched_here_or_on_a_node_of_the_alloca
     assert chosen_hosts.on_one_host(Console(), SlurmOptions(slurm=True)) is Found
 
 
-@pytest.mark.parametrize("change", OTHER_TYPES)
 @pytest.mark.parametrize(
-    ("module", "main"),
-    [
-        (compare, compare.main),
-        (experiment, partial(experiment.run, collectives.EXPERIMENT)),
-        (experiment, partial(experiment.run, matrix_products.EXPERIMENT)),
-    ],
+    "main",
+    [compare.main, *(partial(experiment.run, each) for each in (collectives.EXPERIMENT, matrix_products.EXPERIMENT))],
     ids=["a comparison", "an experiment over hosts", "an experiment on one"],
 )
-def test_a_session_is_told_its_job_and_goes_on_on_other_nodes_of_the_same_type_alone(
-    module, main, change, tmp_path, monkeypatch
-):
-    begun = []
+def test_a_session_is_told_its_job_and_goes_on_on_other_nodes_of_the_same_type_alone(main, tmp_path, monkeypatch):
+    identities, jobs = [], []
 
     def begin(console, name, arguments, identity, kind=None, job=None):
-        begun.append((identity, job))
+        identities.append(identity)
+        jobs.append(job)
         raise UserError("It is only looked at.")
 
-    monkeypatch.setattr(module, "begin", begin)
+    monkeypatch.setattr(compare, "begin", begin)
+    monkeypatch.setattr(experiment, "begin", begin)
     monkeypatch.setattr(sys, "argv", ["session", "--slurm", "--results", str(tmp_path), "--out", f"{tmp_path}/a.pdf"])
-    for number, changes in ((1, {}), (2, {}), (3, change)):
-        nodes, job = [structs.replace(member(number), **changes)], Allocated(job=str(number))
-        hosts = cluster_of(1, members=nodes, allocation=job)
+    for number, changes in enumerate([{}, {}, *OTHER_TYPES]):
+        nodes, allocation = [structs.replace(member(number), **changes)], Allocated(job=str(number))
+        hosts = cluster_of(1, members=nodes, allocation=allocation)
         monkeypatch.setattr(chosen_hosts.cluster, "find", lambda *_, hosts=hosts: hosts)
-        monkeypatch.setenv("SLURM_JOB_ID", job.job)
+        monkeypatch.setenv("SLURM_JOB_ID", allocation.job)
         with pytest.raises(UserError, match="only looked at"):
             main()
-    identities, jobs = zip(*begun, strict=True)
-    assert jobs == ("1", "2", "3")
-    assert identities[0] == identities[1] != identities[2]
+    assert jobs == ["0", "1", "2", "3", "4"]
+    assert identities[0] == identities[1]
+    assert len({*identities}) == 1 + len(OTHER_TYPES)
