@@ -60,11 +60,11 @@ def check_choices(values: DataclassInstance) -> None:
     for name, choices in _choices(type(values)).items():
         value = getattr(values, name)
         if value not in choices:
-            raise UserError(f"{option_name(name)} {value}: choose one of {', '.join(choices)}.")
+            raise UserError(f"{option_name(name)} {value}: choose one of {', '.join(map(str, choices))}.")
 
 
 @cache
-def _choices(kind: type[DataclassInstance]) -> dict[str, tuple[str, ...]]:
+def _choices(kind: type[DataclassInstance]) -> dict[str, tuple[object, ...]]:
     """Of each field of a dataclass with a `Literal` type the values that it names."""
     types = get_type_hints(kind)
     return {

@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from common.declarations.catalogue import families
 from common.environments import installation, inventory
 from common.environments.inventory import Environment
 from common.errors import NotInstalledError, UserError
@@ -125,7 +126,7 @@ def test_where_gpus_are_absent_downloads_of_their_libraries_come_with_advice(ind
 @pytest.mark.parametrize(
     ("chosen", "named", "tried"), [(None, False, ["auto", ""]), (None, True, [""]), ("cu130", False, ["cu130"])]
 )
-def test_a_build_is_preferred_unless_the_user_has_chosen_and_where_its_index_fails_the_others_serve(
+def test_every_environment_prefers_a_build_unless_the_user_has_chosen_and_always_has_the_lists_versions(
     chosen, named, tried, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr(inventory, "FOLDER", tmp_path)
@@ -135,20 +136,21 @@ def test_a_build_is_preferred_unless_the_user_has_chosen_and_where_its_index_fai
     program = tmp_path / "uv"
     program.write_text(
         "#!/bin/sh\n"
-        f'[ "$1" = venv ] && mkdir -p {tmp_path}/one/bin {tmp_path}/one/lib/python3.11/site-packages && exit\n'
+        'for last; do :; done; [ "$1" = venv ] && mkdir -p $last/bin $last/lib/python3.11/site-packages && exit\n'
+        f'case "$*" in *"--constraint {inventory.CONSTRAINTS} "*) ;; *) exit 1;; esac\n'
         f'echo "$UV_TORCH_BACKEND" >> {tmp_path}/tried\n'
         '[ "$UV_TORCH_BACKEND" != auto ] || { echo "error: no answer"; exit 1; }\n'
-        f"ln -s {sys.executable} {tmp_path}/one/bin/python\n"
+        f"ln -s {sys.executable} $4\n"
         "echo Bytecode compiled\n"
     )
     program.chmod(0o755)
     monkeypatch.setattr(installation.uv, "program", lambda: str(program))
     monkeypatch.setattr(installation.uv, "settings", lambda: ([], dict(os.environ)))
     monkeypatch.setattr(installation.uv, "names_an_index", lambda: named)
-    one = Environment("one", ("torch==2.13.0",), variables={"UV_TORCH_BACKEND": "auto"})
-    assert installation.make([one]) == {}
-    assert (tmp_path / "tried").read_text().splitlines() == tried
-    said = "one: again without UV_TORCH_BACKEND=auto, since no answer." in capsys.readouterr().out
+    wanted = [Environment(name, ("torch==2.13.0",), variables={"UV_TORCH_BACKEND": "auto"}) for name in families()]
+    assert installation.make(wanted) == {}
+    assert (tmp_path / "tried").read_text().splitlines() == len(wanted) * tried
+    said = f"{wanted[-1].name}: again without UV_TORCH_BACKEND=auto, since no answer." in capsys.readouterr().out
     assert said == (tried[0] == "auto")
 
 

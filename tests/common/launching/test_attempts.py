@@ -1,12 +1,18 @@
 """common/launching/attempts.py: what is said of a launch that suffered a fault, and who is said to have noticed."""
 
+import time
+
 import pytest
 from msgspec import structs
 
+from common.contract.task import Task
 from common.declarations.catalogue import find
-from common.launching.attempts import AGAIN, in_words, noticed
+from common.launching.attempts import AGAIN, in_words, noticed, run
+from common.launching.injector import Injector
 from common.launching.places.place import LOST_STATUS
-from common.records.recovery import Recovery
+from common.launching.processes import Outcome
+from common.records.files import read_record
+from common.records.recovery import Recovery, recovery_path
 from tests.common.records.recoveries import RESTARTED, attempt
 
 
@@ -49,5 +55,13 @@ def test_an_account_in_words(account, words):
     ],
 )
 def test_who_noticed_is_read_from_the_output_of_the_first_attempt(status, log, by):
-    account = Recovery(attempts=[attempt(0, 1, 1, status)])
+    account = Recovery(attempts=[attempt(0, 1, 1, status), attempt(1, 2, 2)])
     assert noticed(account, log, find("torch_ddp").launcher, 60.0)[0] == by
+
+
+def test_a_failure_is_noticed_when_it_was_seen_and_not_when_all_had_ended_by_the_clock_of_hosts(tmp_path, monkeypatch):
+    seconds = iter(range(10))
+    # Other clocks stop while a machine sleeps.
+    monkeypatch.setattr("time.clock_gettime_ns", lambda clock: {time.CLOCK_BOOTTIME: 10**9}[clock] * next(seconds))
+    run(Task(), tmp_path / "one.json", Injector(None, lambda _: None), lambda: Outcome(1), lambda _: None)
+    assert read_record(recovery_path(tmp_path / "one.json"), Recovery).attempts == [attempt(1, 2, 3, 1)]

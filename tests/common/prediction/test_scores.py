@@ -1,7 +1,12 @@
 """common/prediction/scores.py: errors, coverage, rank correlation, noise floor and baselines."""
 
+from functools import cache
+
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from msgspec import structs
+from scipy import stats
 
 from common.prediction.forecast import predictions
 from common.prediction.message_costs import Wire
@@ -9,8 +14,14 @@ from common.prediction.scores import baselines_of, score
 from tests.common.prediction.made_up import PER_ROW, SIZE, make_measured, scenario
 
 
-def predicted(measured_over_predicted, strategy="torch_ddp"):
-    [row] = predictions(make_measured(), [scenario(strategy, 4)], []).predicted
+@cache
+def of_four():
+    [row] = predictions(make_measured(), [scenario(workers=4)], []).predicted
+    return row
+
+
+def predicted(measured_over_predicted):
+    row = of_four()
     return structs.replace(row, measured_seconds=[row.seconds * ratio for ratio in measured_over_predicted])
 
 
@@ -22,9 +33,11 @@ def test_errors_are_of_the_median_launch():
     assert scores.bias == pytest.approx(0.0)
 
 
-def test_a_band_covers_the_launches_within_it():
-    scores = score([predicted([1.0, 3.0])], {})
-    assert (scores.covered_80, scores.covered_95) == (1, 1)
+def test_each_band_covers_the_launches_within_it():
+    bands = {"low_80": 0.9, "high_80": 1.1, "low_95": 0.5, "high_95": 2.0}
+    row = predicted([1.0, 0.95, 1.5, 0.6, 0.7, 3.0])
+    scores = score([structs.replace(row, **{name: row.seconds * end for name, end in bands.items()})], {})
+    assert (scores.covered_80, scores.covered_95) == (2, 5)
 
 
 def test_the_noise_floor_is_how_well_one_round_predicts_the_other():
@@ -32,16 +45,13 @@ def test_the_noise_floor_is_how_well_one_round_predicts_the_other():
     assert score([predicted([1.0])], {}).noise_floor is None
 
 
-def test_strategies_are_ranked_within_a_scenario():
-    row = predicted([1.0])
-    ordered = [
-        structs.replace(row, seconds=seconds, measured_seconds=[measured])
-        for seconds, measured in ((1.0, 10.0), (2.0, 20.0), (3.0, 30.0), (4.0, 40.0))
-    ]
-    assert score(ordered, {}).rank_correlation == pytest.approx(1.0)
-    turned = [structs.replace(each, seconds=-each.seconds) for each in ordered]
-    assert score(turned, {}).rank_correlation == pytest.approx(-1.0)
-    assert score(ordered[:3], {}).rank_correlation is None
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=3, max_size=8))
+def test_strategies_are_ranked_within_a_scenario_where_equal_ones_share_their_rank(pairs):
+    rows = [structs.replace(of_four(), seconds=float(one), measured_seconds=[float(other)]) for one, other in pairs]
+    ours, theirs = zip(*pairs, strict=True)
+    assume(len(set(ours)) > 1 and len(set(theirs)) > 1)
+    expected = pytest.approx(stats.spearmanr(ours, theirs).statistic) if len(rows) > 3 else None
+    assert score(rows, {}).rank_correlation == expected
 
 
 def test_nothing_measured_is_nothing_scored():

@@ -29,7 +29,7 @@ RESTARTED = Recovery(
     injected_process=12,
     attempts=[attempt(0, 4.5, 4.75, 1), attempt(4.75, 12, 12)],
     moments=[
-        *moments(11, 0, (0, 2.0), (150, 3.8), (160, 3.95)),
+        *moments(11, 0, (0, 2.0), (140, 3.7), (150, 3.8)),
         *moments(12, 1, (0, 2.0), (150, 3.8), (160, 3.9)),
         # What was under way when the signal came.
         *moments(11, 0, (160, 4.01)),
@@ -48,7 +48,7 @@ def write_session(folder):
             task = dataclasses.replace(TASK, inject=fault or None, restarts=0 if is_lost else 1)
             record = make_record(workers=2, task=task, status="failed" if is_lost else "ok")
             write_record(folder / f"{name}.json", record)
-            account = RESTARTED if fault else Recovery(attempts=[attempt(0, 6, 6)])
+            account = RESTARTED if fault else Recovery(attempts=[attempt(0, 5 + number, 5 + number)])
             if is_lost:
                 account = structs.replace(account, attempts=account.attempts[:1], moments=account.moments[:7])
             write_record(

@@ -2,16 +2,23 @@
 
 import sys
 from contextlib import contextmanager
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
+from common.errors import UserError
+from common.laboratory import collectives, matrix_products
 from common.launching.executor import HERE
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Hosts
-from common.sessions import chosen_hosts
+from common.records.header import Allocated
+from common.sessions import chosen_hosts, compare, experiment
+from tests.common.launching.hosts.test_cluster import cluster_of, member
+from tests.common.launching.hosts.test_slurm import OTHER_TYPES
 
 SPREAD = Hosts(count=2, slots=2, cores=2)
 VIRTUAL = Selection(virtual_hosts=2)
@@ -89,3 +96,31 @@ def test_on_their_head_they_are_found_like_any_others(find, monkeypatch):
 def test_what_one_machine_has_all_of_is_launched_here_or_on_a_node_of_the_allocation():
     assert chosen_hosts.on_one_host(Console(), SlurmOptions()) is HERE
     assert chosen_hosts.on_one_host(Console(), SlurmOptions(slurm=True)) is Found
+
+
+@pytest.mark.parametrize(
+    "main",
+    [compare.main, *(partial(experiment.run, each) for each in (collectives.EXPERIMENT, matrix_products.EXPERIMENT))],
+    ids=["a comparison", "an experiment over hosts", "an experiment on one"],
+)
+def test_a_session_is_told_its_job_and_goes_on_on_other_nodes_of_the_same_type_alone(main, tmp_path, monkeypatch):
+    identities, jobs = [], []
+
+    def begin(console, name, arguments, identity, kind=None, job=None):
+        identities.append(identity)
+        jobs.append(job)
+        raise UserError("It is only looked at.")
+
+    monkeypatch.setattr(compare, "begin", begin)
+    monkeypatch.setattr(experiment, "begin", begin)
+    monkeypatch.setattr(sys, "argv", ["session", "--slurm", "--results", str(tmp_path), "--out", f"{tmp_path}/a.pdf"])
+    for number, changes in enumerate([{}, {}, *OTHER_TYPES]):
+        nodes, allocation = [structs.replace(member(number), **changes)], Allocated(job=str(number))
+        hosts = cluster_of(1, members=nodes, allocation=allocation)
+        monkeypatch.setattr(chosen_hosts.cluster, "find", lambda *_, hosts=hosts: hosts)
+        monkeypatch.setenv("SLURM_JOB_ID", allocation.job)
+        with pytest.raises(UserError, match="only looked at"):
+            main()
+    assert jobs == ["0", "1", "2", "3", "4"]
+    assert identities[0] == identities[1]
+    assert len({*identities}) == 1 + len(OTHER_TYPES)

@@ -10,6 +10,7 @@ from functools import partial
 
 import pandas
 import pytest
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
@@ -178,13 +179,16 @@ def test_a_round_is_asked_for_when_the_one_before_has_been_made(run):
     assert events == ["round 1 of 2", "a-1", "b-1", "round 2 of 2", "a-2", "b-2"]
 
 
-def test_what_was_interrupted_before_its_record_was_noted_is_made_again(run, tmp_path):
+@pytest.mark.parametrize(("has_manifest", "again"), [(True, ["b-1"]), (False, ["a-1", "b-1"])])
+def test_what_was_interrupted_before_its_record_was_noted_is_made_again(run, tmp_path, has_manifest, again):
     """As where the session is killed: nobody knows whether the record is whole."""
     folder, _ = interrupted(run, tmp_path, making([], interrupted_at="b-1"))
     (folder / "b-1.json").write_text("ok")
+    if not has_manifest:
+        (folder / manifest.FILE).unlink()
     made = []
     run(making(made))
-    assert made == ["b-1", "a-2", "b-2"]
+    assert made == [*again, "a-2", "b-2"]
 
 
 def test_a_launch_that_left_its_record_when_it_was_interrupted_is_not_made_again(run, tmp_path):
@@ -407,6 +411,19 @@ def test_in_the_same_allocation_a_round_goes_on_and_what_failed_is_made_again(tm
     del made[:]
     in_allocation(tmp_path, "7", made)
     assert [name for _, name in made] == ["b-01", "b-02", "c-02"]
+
+
+@pytest.mark.parametrize(("job", "goes_on"), [(None, False), ("7", True)])
+def test_only_in_an_allocation_a_session_goes_on_on_a_machine_with_another_name(tmp_path, monkeypatch, job, goes_on):
+    facts, begun = machine.host_facts(), tmp_path / "20260101T000000-some"
+    for name in ("here", "there"):
+        monkeypatch.setattr(machine, "host_facts", lambda name=name: structs.replace(facts, name=name))
+        arguments = Arguments(Options(results=tmp_path))
+        with pytest.raises(SystemExit), begin(Console(quiet=True), "some", arguments, "same", job=job) as session:
+            interrupt()
+        if name == "here":
+            session.folder.rename(begun)
+    assert (session.folder == begun) == goes_on
 
 
 def test_a_session_that_is_asked_to_stops_between_two_launches(tmp_path):

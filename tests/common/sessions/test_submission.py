@@ -40,13 +40,19 @@ def submitted(module, folder, *words):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
 
-def test_the_script_repeats_the_command_without_its_submission_and_takes_sbatch_s_words(tmp_path, monkeypatch):
-    arguments = compare.Arguments(selection=compare.Selection(slurm=True, submit=True))
-    text = submission.script(
-        "compare", "common.sessions.compare", arguments, ["--nodes", "2", "--comment", "two words"]
-    )
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        compare.Arguments(selection=compare.Selection(slurm=True, submit=True)),
+        *(parse(each, ["--slurm", "--submit"]) for each in (collectives.EXPERIMENT, matrix_products.EXPERIMENT)),
+    ],
+)
+def test_the_script_repeats_the_command_without_its_submission_and_takes_sbatch_s_words(arguments):
+    text = submission.script("some", "some.module", arguments, ["--nodes", "2", "--comment", "two words"])
     assert "#SBATCH --nodes 2 --comment 'two words'\n" in text
-    assert text.endswith(f"cd {ROOT} || exit\nexec {sys.executable} -m common.sessions.compare --slurm\n")
+    assert text.endswith(f"cd {ROOT} || exit\nexec {sys.executable} -m some.module --slurm\n")
+    # B: the script alone is told of the time limit, which is the session by then; its steps would end at USR1.
+    assert "#SBATCH --signal=B:USR1@" in text
     assert f"#SBATCH --output={Path('results').resolve()}/slurm-%j.out\n" in text
 
 
@@ -61,13 +67,6 @@ def test_the_script_repeats_the_command_without_its_submission_and_takes_sbatch_
 def test_what_follows_the_word_submit_belongs_to_sbatch(words, own, of_sbatch):
     assert submission.own_words(words) == own
     assert submission.options_of_sbatch(words) == of_sbatch
-
-
-@pytest.mark.parametrize("experiment", [collectives.EXPERIMENT, matrix_products.EXPERIMENT])
-def test_a_submitted_session_begins_with_the_options_that_it_was_submitted_with(experiment):
-    arguments = parse(experiment, ["--slurm", "--submit"])
-    text = submission.script("some", "some.module", arguments, [])
-    assert text.endswith("-m some.module --slurm\n")
 
 
 def test_a_session_is_submitted_and_how_to_follow_it_is_said(tmp_path, sbatch):

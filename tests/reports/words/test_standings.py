@@ -8,7 +8,7 @@ import subprocess
 import pandas as pd
 import pytest
 
-from common.observations.answers import FASTEST, SLOWER, UNDECIDED
+from common.observations.answers import FASTEST, NOT_RANKED, SLOWER, UNDECIDED
 from common.records.certificate import DEVIATES, FOLLOWS
 from common.records.training import Record
 from reports.render import shell
@@ -17,7 +17,7 @@ from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import first_page
 from tests.reports.materials import material_of
 from tests.reports.pieces import blanks_for_all
-from tests.reports.records import certified, in_rounds, make_record
+from tests.reports.records import certified, in_rounds, make_record, mistaken, varied
 
 
 def rows_of(tmp_path, *records: Record) -> pd.DataFrame:
@@ -63,6 +63,14 @@ def test_the_largest_tested_number_of_workers_is_ranked(tmp_path):
     few = [make_record("amber_ring", 2), make_record("amber_library", 2)]
     assert {*rows_of(tmp_path, *records, *few)["workers"]} == {1}
     assert {*rows_of(tmp_path, *few)["workers"]} == {2}
+
+
+def test_who_is_not_ranked_stands_last_however_fast(tmp_path):
+    rounded = [varied("amber_ring", 2, (each,) * 3, half_precision=True) for each in (1.0, 1.1, 1.2, 1.0, 1.1, 1.2)]
+    wrong = [mistaken(each) for each in in_rounds("amber_sharded", 2.0)]
+    rows = rows_of(tmp_path, *in_rounds("amber_library", 5.0), *wrong, *in_rounds("amber_ring", 4.0), *rounded)
+    assert rows["strategy"].tolist() == ["amber_ring", "amber_library", rounded[0].name, "amber_sharded"]
+    assert rows["verdict"].tolist() == [FASTEST, SLOWER, NOT_RANKED, NOT_RANKED]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -20,8 +22,9 @@ from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
 from common.launching.planned import Hosts, PlannedLaunch
 from common.launching.virtual_hosts.description import Cable, Description
-from common.records.files import to_json
+from common.records.files import read_record, to_json
 from common.records.header import Link, Machine, Virtual
+from common.records.recovery import Recovery, recovery_path
 from common.records.site import VARIABLE, Site
 
 TASK = dataclasses.replace(PRESETS["digits"], workers=4)
@@ -131,6 +134,15 @@ def test_a_record_that_cannot_be_kept_here_is_a_failure_and_no_refusal(ran, plan
     ran["ends_with"] = HostsOutcome(0, files={f"{launch.name}.json": b"{}"})
     record = run_planned(launch, tmp_path, cluster_of(2))
     assert (record.status, record.reason) == ("failed", f"{launch.name}.json can't be written: make room.")
+
+
+def test_a_failure_of_an_accounted_launch_is_noticed_when_its_hosts_saw_it(ran, planned, tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "described", lambda: SimpleNamespace(names=("host1", "host2")))
+    ran["ends_with"] = HostsOutcome(1, noted_boottime_ns=time.clock_gettime_ns(time.CLOCK_BOOTTIME) + 10**12)
+    launch = planned(task=dataclasses.replace(TASK, inject="kill:rank=1,step=10"))
+    run_planned(launch, tmp_path, cluster_of(2, shares_disk=True))
+    [attempt] = read_record(recovery_path(tmp_path / f"{launch.name}.json"), Recovery).attempts
+    assert attempt.noticed_seconds > attempt.ended_seconds
 
 
 @pytest.mark.usefixtures("played_ssh")

@@ -22,6 +22,12 @@ ALLOCATION = {
     "SLURM_TASKS_PER_NODE": "1(x3)",
     "SLURM_JOB_PARTITION": "short",
 }
+OTHER_TYPES = [
+    {"cores": 8},
+    {"machine": Machine(processor="another")},
+    {"machine": Machine(processor="a processor", gpus=["a GPU"])},
+]
+"""What tells a node from one of another type."""
 
 
 @pytest.fixture
@@ -48,8 +54,9 @@ def test_nodes_have_as_many_slots_as_cores_where_nobody_asked_for_tasks(allocati
     assert Selection(slurm=True).real_hosts() == nodes
 
 
-def test_nodes_have_as_many_slots_as_tasks_where_somebody_asked_for_them(allocation):
-    allocation(SLURM_NTASKS_PER_NODE="1")
+@pytest.mark.parametrize("variable", ["SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"])
+def test_nodes_have_as_many_slots_as_tasks_where_somebody_asked_for_them(allocation, variable):
+    allocation(**{variable: "3"})
     assert [node.slots for node in slurm.nodes()] == [1, 1, 1]
 
 
@@ -91,7 +98,7 @@ def test_whether_srun_starts_mpi_is_tried_on_the_first_node(status, tmp_path, al
     assert slurm.starts_mpi([SlurmNode("node1", 4, 4), SlurmNode("node2", 4, 4)]) is (status == 0)
 
 
-@pytest.mark.parametrize("change", [{"cores": 8}, {"machine": Machine(processor="another")}])
+@pytest.mark.parametrize("change", OTHER_TYPES)
 def test_nodes_of_different_types_are_not_compared(change):
     one, other = member(1), member(2)
     slurm.refuse_types([one, one])

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -67,6 +68,15 @@ def test_what_ended_by_itself_was_not_lost():
 )
 def test_a_node_without_the_checkout_or_its_python_is_named(printed, words):
     assert words in NODE.why_it_failed(2, printed)
+
+
+@pytest.mark.parametrize(
+    ("ends", "signals"), [([0], ["terminate"]), (subprocess.TimeoutExpired("srun", 5), ["terminate", "kill"])]
+)
+def test_srun_is_asked_to_leave_with_its_step_and_is_killed_only_where_it_stays(ends, signals):
+    process = MagicMock(**{"wait.side_effect": ends})
+    NODE.end(process)
+    assert [name for name, *_ in process.method_calls if name != "wait"] == signals
 
 
 @pytest.fixture
