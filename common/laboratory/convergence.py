@@ -27,8 +27,6 @@ from common.records.training import Record
 from common.sessions.comparison_scope import placements
 from common.sessions.experiment import Experiment, in_rounds, run
 
-LAUNCHES = "strategies"
-
 _SMOOTHED_STEPS = 20
 """A loss counts as the mean over so many steps: batches differ."""
 
