@@ -24,6 +24,7 @@ _STARTS_STRATEGIES = (
     "test_additions",
     "test_earlier_commit",
     "test_executor",
+    "sessions/test_gpu",
     "measurement/test_collective_calls",
     *_EXPERIMENTS,
 )
@@ -40,7 +41,7 @@ _NEEDS_NO_FRAMEWORK = (
 )
 
 _COMPARING = (
-    *("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme"),
+    *("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme", "sessions/test_gpu"),
     *_EXPERIMENTS,
 )
 """In the paths of tests that compare: one comparison at a time runs on a machine."""

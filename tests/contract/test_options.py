@@ -33,7 +33,7 @@ OF_WORLDS = [
 BOUNDS = {
     "gradient_hook": 0.1,
     "precision": 0.02,
-    "local_steps": 0.1,
+    "local_steps": 0.4,
     "outer_momentum": 2.0,
     "compression": 0.01,
     "adasum": 2.0,
