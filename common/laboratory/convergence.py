@@ -103,9 +103,9 @@ def observe(launch: str, record: Record) -> Iterator[Observation | Missing]:
     """
     world = ", ".join(filter(None, [f"{record.world_size} workers", record.placement, record.task.preset]))
     series = _series_of(record)
-    gone = partial(Missing, world=world, series=series, round=record.task.seed)
+    missing = partial(Missing, world=world, series=series, round=record.task.seed)
     if record.status != "ok":
-        yield gone(x=math.nan, status=record.status, reason=str(record.reason))
+        yield missing(x=math.nan, status=record.status, reason=str(record.reason))
         return
     row = partial(Observation, world=world, series=series, round=record.task.seed, launch=launch)
     row = partial(row, oversubscribed=record.oversubscribed)
@@ -116,13 +116,15 @@ def observe(launch: str, record: Record) -> Iterator[Observation | Missing]:
     for percent in _LOWERED:
         steps = np.flatnonzero(smooth <= (1 - percent / 100) * losses[0]) + _SMOOTHED_STEPS
         if not len(steps):
-            yield gone(x=percent, status="ok", reason="The loss didn't fall so far.")
-        for measure, cost in costs.items() if len(steps) else ():
+            yield missing(x=percent, status="ok", reason="The loss didn't fall so far.")
+            continue
+        for measure, cost in costs.items():
             yield row(x=percent, measure=measure, value=cost * int(steps[0]))
+    units = {"seconds": 1.0, "bytes": 1e6}
     for step in np.unique(np.linspace(_SMOOTHED_STEPS, len(losses), _DRAWN_POINTS).astype(int)):
         for measure, cost in costs.items():
-            cost = cost / 1e6 if measure == "bytes" else cost
-            yield row(x=cost * int(step), measure=f"loss over {measure}", value=float(smooth[step - _SMOOTHED_STEPS]))
+            x, loss = cost * int(step) / units[measure], float(smooth[step - _SMOOTHED_STEPS])
+            yield row(x=x, measure=f"loss over {measure}", value=loss)
 
 
 def _series_of(record: Record) -> str:

@@ -66,13 +66,15 @@ def in_words(record: Record) -> str:
         return f"What its updates were made of can't be told: {why.rstrip('.')}."
     low, high = (f"{round(share, 4) + 0.0:.4f}" for share in reading.shares)
     counted = low if low == high else f"{low} to {high}"
-    asked_for = f"other maths, by {' and '.join(record.other_maths)}".replace("_", " ")
-    verdict = asked_for if record.other_maths else "not as declared" if reading.mistakes else "as declared"
+    mistakes = () if record.other_maths else reading.mistakes
+    verdict = "not as declared" if mistakes else "as declared"
+    if record.other_maths:
+        verdict = f"other maths, by {' and '.join(record.other_maths)}".replace("_", " ")
     sentence = (
         f"Updates read: {len(reading.steps)}. Each worker's gradient counted {counted} times, and the declared recipe "
         f"leaves {reading.residual:.0e} of an update: {verdict}."
     )
-    return " ".join([sentence, *([] if record.other_maths else reading.mistakes)])
+    return " ".join([sentence, *mistakes])
 
 
 def trained(record: Record) -> Trained:

@@ -41,7 +41,7 @@ from common.measurement import machine
 from common.records import calibration, ceiling, certificate, change, manifest, metrics
 from common.records.ceiling import Ceiling
 from common.records.certificate import Certificate
-from common.records.files import damaged_records, read_record, read_records
+from common.records.files import damaged_records, read_records
 from common.records.training import Record
 from common.sessions import chosen_hosts, probes, regression, submission
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
@@ -139,7 +139,7 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
     def table(stages: Sequence[Stage[Any]]) -> pandas.DataFrame:
         return plan_table(stages, session.order_seed, scope.margin)
 
-    stages = session.run(schedule, make, _read, _in_words, table)
+    stages = session.run(schedule, make, probes.read, _in_words, table)
     if not schedule.has_time_for_probes:
         session.console.print("Time didn't suffice for the frameworks' ceilings.")
     for strategy, minutes in schedule.left_out.items():
@@ -148,10 +148,6 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
     write_atomically(session.folder / "left_out.csv", left_out.to_csv(index=False).encode())
     manifest.note(session.folder, [session.folder / name for name in ("left_out.csv", calibration.FILE)])
     return stages
-
-
-def _read(path: Path) -> Record | Ceiling:
-    return read_record(path, Ceiling if path.parent.name == ceiling.FOLDER else Record)
 
 
 def _in_words(launch: PlannedLaunch | PlannedProbe, record: Record | Ceiling) -> str:

@@ -29,12 +29,13 @@ from common.measurement import machine
 from common.paths import ROOT
 from common.records import ceiling, evidence, metrics
 from common.records.ceiling import Ceiling
-from common.records.files import read_record
 from common.records.training import Record
+from common.sessions import probes
 from common.sessions.comparison_scope import certificate_task, plan_table
 from common.sessions.probes import PlannedProbe
 from common.sessions.session import Options as SessionOptions
 from common.sessions.session import Output, Schedule, Stage, begin, console_for, in_words, report
+from common.statistics.paired import MARGIN
 
 _SHARE_OF_LAUNCHES = 0.7
 """Of the time: then the launches have to leave the rest to the bare loops and the report."""
@@ -44,6 +45,7 @@ _REPORT_SECONDS = 30
 _PRESETS = ("pathway", "wide", "mnist_cnn", "text_gpt", "digits", "mnist_lenet")
 
 Planned = PlannedLaunch | PlannedProbe
+StageName = Literal["certificate", "precision", "ceiling", "round", "bare"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +58,7 @@ class Arguments:
     """After this time everything has ended but the report."""
     launch_seconds: float = 60.0
     """The time limit of a launch."""
-    stages: tuple[Literal["certificate", "precision", "ceiling", "round", "bare"], ...] = (
-        *("certificate", "precision", "ceiling", "round"),
-        "bare",
-    )
+    stages: tuple[StageName, ...] = get_args(StageName)
     """What is tried, always in this order."""
     rounds: int = 6
     """Rounds of all ways in which the baselines compute, where the time suffices."""
@@ -86,25 +85,27 @@ def main() -> None:
     if arguments.device == "gpu" and not machine.gpu_names():
         raise UserError("The driver shows no NVIDIA GPU here: try the same launches on the CPU by --device cpu.")
     ensure_writable(arguments.output.out)
-    with begin(console, "gpu", arguments, arguments.device) as made:
+    with begin(console, "gpu", arguments, arguments.device) as session:
         ends_at = started + 60 * arguments.minutes * _SHARE_OF_LAUNCHES
         stages = (stage for stage in _stages(arguments, installed) if stage.name in arguments.stages)
         one_by_one = _in_time(stages, ends_at - arguments.launch_seconds / 4)
-        made.run(
+        session.run(
             Schedule[Planned, Any](one_by_one),
             run_planned,
-            _read,
+            probes.read,
             _in_words,
-            lambda stages: plan_table(stages, made.order_seed, 0.05),
+            lambda stages: plan_table(stages, session.order_seed, MARGIN),
         )
     baselines = [strategy.name for strategy in installed if strategy.most_workers == 1 and "bare" in arguments.stages]
     seconds = started + 60 * arguments.minutes - _REPORT_SECONDS - time.monotonic()
     if baselines:
-        _measure_bare_loops(console, baselines, made.folder, seconds)
+        _measure_bare_loops(console, baselines, session.folder, seconds)
     if importlib.util.find_spec("typst") is None:
-        console.print(f"typst isn't installed: `nox -s report -- --results {made.folder}` writes the report elsewhere.")
+        console.print(
+            f"typst isn't installed: `nox -s report -- --results {session.folder}` writes the report elsewhere."
+        )
         return
-    sys.exit(report("reports", made.folder, arguments.output.out))
+    sys.exit(report("reports", session.folder, arguments.output.out))
 
 
 def _installed(console: Console) -> list[Strategy]:
@@ -118,7 +119,11 @@ def _installed(console: Console) -> list[Strategy]:
             missing[str(error)] = None
     for sentence in missing:
         console.print(f"Left out: {sentence}")
-    return sorted(installed, key=lambda strategy: not (strategy.quick or strategy.quick_where_made))
+    return sorted(installed, key=lambda strategy: not _is_quick(strategy))
+
+
+def _is_quick(strategy: Strategy) -> bool:
+    return strategy.quick or strategy.quick_where_made
 
 
 def _in_time(stages: Iterable[Stage[Planned]], ends_at: float) -> Iterator[Stage[Planned]]:
@@ -132,7 +137,7 @@ def _in_time(stages: Iterable[Stage[Planned]], ends_at: float) -> Iterator[Stage
 def _stages(arguments: Arguments, strategies: Sequence[Strategy]) -> Iterator[Stage[Planned]]:
     """All launches in order of worth."""
     yield Stage("certificate", "certificates", [*_certificates(arguments, strategies)])
-    quick = [strategy for strategy in strategies if strategy.quick or strategy.quick_where_made]
+    quick = filter(_is_quick, strategies)
     others = [
         _timed(arguments, strategy, PRESETS["pathway"], strategy.options(**{name: value}))
         for strategy in quick
@@ -213,10 +218,6 @@ def _timed(
 
 def _limited(arguments: Arguments, task: Task) -> Task:
     return dataclasses.replace(task, device=arguments.device, deadline_seconds=arguments.launch_seconds)
-
-
-def _read(path: Path) -> Record | Ceiling:
-    return read_record(path, Ceiling if path.parent.name == ceiling.FOLDER else Record)
 
 
 def _in_words(launch: Planned, record: Record | Ceiling) -> str:

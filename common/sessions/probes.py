@@ -18,6 +18,7 @@ from common.measurement.probing import declared, rows_per_worker
 from common.records.ceiling import FOLDER, Ceiling
 from common.records.files import from_json, read_record, write_record
 from common.records.site import Site
+from common.records.training import Record
 from common.sessions.comparison_scope import Scope, main_worlds, speed_launches, worlds
 
 _DEADLINE_SECONDS = 60.0
@@ -65,6 +66,11 @@ class PlannedProbe:
             facts = declared(self.strategy, self.task) | about | {"status": ended.status, "reason": ended.reason}
             write_record(path, from_json(facts, Ceiling))
         return read_record(path, Ceiling)
+
+
+def read(path: Path) -> Record | Ceiling:
+    """Read what a launch of a comparison left, or a probe of it. Raises UserError for a damaged file."""
+    return read_record(path, Ceiling if path.parent.name == FOLDER else Record)
 
 
 def planned(scope: Scope) -> list[PlannedProbe]:

@@ -141,7 +141,7 @@ def made(probed, started, monkeypatch, tmp_path):
         session.run(
             Schedule([Stage("ceilings", "the ceilings", planned)]),
             executor.run_planned,
-            compare._read,
+            probes.read,
             compare._in_words,
         )
         return console.file.getvalue()
