@@ -287,9 +287,7 @@ def check_own_gpus(task: Task, options: BackendOptions, workers: int, gpus: int)
     """Raises UserError for workers that would share a GPU."""
     check_backend(task, options, workers, gpus)
     if task.device == "gpu" and 0 < gpus < workers:
-        raise UserError(
-            f"Lightning gives each worker a GPU of its own, and {workers} workers have {gpus}: start fewer."
-        )
+        raise UserError(f"Each worker takes a GPU of its own here, and {workers} workers have {gpus}: start fewer.")
 
 
 def check_local_steps(task: Task, options: LocalSgdOptions, workers: int, gpus: int) -> None:
@@ -348,7 +346,7 @@ def averaged_weights_traffic(parameter_bytes: int, workers: int, options: LocalS
     traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
     if traffic.bytes_per_step is None or options.local_steps == 1:
         return traffic
-    formula = f"{traffic.formula}, in every {options.local_steps}th step"
+    formula = f"{traffic.formula}, once in {options.local_steps} steps"
     return replace(traffic, bytes_per_step=traffic.bytes_per_step / options.local_steps, formula=formula)
 
 

@@ -88,16 +88,17 @@ def test_cuda_graphs_take_a_gpu():
     SINGLE.check(Task(), SINGLE.options(execution="graphed"), 1, 1)
 
 
-def test_lightnings_workers_share_no_gpu():
+@pytest.mark.parametrize("strategy", [LIGHTNING_DDP, ACCELERATE_DDP, ZERO_ENGINE], ids=lambda strategy: strategy.name)
+def test_workers_of_libraries_around_torch_share_no_gpu(strategy):
     with pytest.raises(UserError, match="2 workers have 1: start fewer"):
-        LIGHTNING_DDP.check(Task(device="gpu"), LIGHTNING_DDP.options(backend="gloo"), 2, 1)
-    LIGHTNING_DDP.check(Task(device="gpu"), LIGHTNING_DDP.options(backend="gloo"), 2, 2)
+        strategy.check(Task(device="gpu"), strategy.options(backend="gloo"), 2, 1)
+    strategy.check(Task(device="gpu"), strategy.options(backend="gloo"), 2, 2)
 
 
 def test_weights_that_are_averaged_in_every_eighth_step_are_an_eighth_of_the_bytes():
     every, eighth = (LOCAL_SGD.traffic(1000, 4, LOCAL_SGD.options(local_steps=steps), 1) for steps in (1, 8))
     assert (every.bytes_per_step, eighth.bytes_per_step) == (6000, 750)
-    assert eighth.formula.endswith("in every 8th step")
+    assert eighth.formula.endswith("once in 8 steps")
 
 
 # Labels
