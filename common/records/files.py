@@ -58,9 +58,12 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
         which = _one_line(str(version)) if type(version) is int else "that isn't a number"
         raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
-        return from_json(values if version == SCHEMA_VERSION else _lifted(values), kind)
+        record = from_json(values if version == SCHEMA_VERSION else _lifted(values), kind)
+        for flaw in record.flaws():
+            raise ValueError(flaw)
     except (UserError, ValueError, TypeError) as error:
         raise UserError(f"{path} is damaged ({_one_line(str(error))}): {_REMEDY}.") from error
+    return record
 
 
 def record_paths(folder: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """What every record of a launch begins with, whatever was measured: how it ended, where it ran, and with what."""
 
 import sys
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
@@ -119,6 +120,10 @@ class Versioned(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     schema_version: int = SCHEMA_VERSION
     """Raised when a field goes or changes its meaning; one that is added has a default, which older files get."""
+
+    def flaws(self) -> Iterable[str]:
+        """Say what contradicts the rest, although every value is of its type; nothing where all fits."""
+        return ()
 
 
 class Header(Versioned, frozen=True, kw_only=True, tag_field="payload"):

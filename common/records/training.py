@@ -4,7 +4,11 @@ A few fields are derived, as their documentation says; of each window core_secon
 clock_megahertz are means.
 """
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Literal
+
+import numpy as np
 
 from common.contract.reading import Reading
 from common.contract.rows import Piece
@@ -25,6 +29,8 @@ from common.records.header import (
 )
 from common.records.quotation import Quotation
 from common.records.site import hosts_in_words
+
+_ROUNDING = 1e-6  # By which share a mean may differ from the one that is worked out again.
 
 TICK_SECONDS = 0.01
 """In what steps Linux tells the times of its cores (USER_HZ is 100 on every machine that the frameworks run on)."""
@@ -226,3 +232,39 @@ class Record(Header, frozen=True, kw_only=True, tag="training"):
     def exchange(self) -> bool:
         """Whether gradients were exchanged."""
         return bool(self.options.get("exchange", True))
+
+    def flaws(self) -> Iterator[str]:
+        try:
+            has_zone = datetime.fromisoformat(self.started_at).tzinfo is not None
+        except ValueError:
+            has_zone = False
+        if not has_zone:
+            yield "started_at isn't a time with its zone"
+        if self.status == "ok" and min(self.world_size, self.examples_per_step, self.shards) < 1:
+            yield "it is ok without workers, rows or shards"
+        if self.status == "ok" and self.examples_per_step % self.shards:
+            yield "its shards don't divide its rows"
+        if self.hosts and sum(host.workers for host in self.hosts) < self.world_size:
+            yield "its hosts have fewer workers than it has"
+        if len(self.host_bytes_per_step) not in (0, len(self.hosts)):
+            yield "its host_bytes_per_step aren't those of its hosts"
+        if self.accuracies and self.final_accuracy is None:
+            yield "it has accuracies and no final_accuracy"
+        if len(self.examples_by_rank) > self.world_size:
+            yield "it counts rows of more ranks than it has workers"
+        if not self._has_means_of_shards():
+            yield "its losses aren't the means of its shards' losses"
+        if (self.losses or self.windows) and self.first_step >= self.task.steps:
+            yield "it begins with a step that its task doesn't have"
+        if sum(piece.steps for piece in self.earlier_pieces) > self.first_step:
+            yield "its earlier pieces have more steps than came before it"
+        if any(piece.global_batch % self.task.batch for piece in self.earlier_pieces):
+            yield "its earlier pieces have rows that no number of workers has"
+
+    def _has_means_of_shards(self) -> bool:
+        """Whether each loss is the mean over the shards', where these have as many steps."""
+        if {len(losses) for losses in self.shard_losses} != {len(self.losses)}:
+            return True
+        # What isn't finite is null, and becomes NaN.
+        losses, shards = np.array(self.losses, np.float64), np.array(self.shard_losses, np.float64)
+        return np.allclose(losses, shards.mean(axis=0), rtol=_ROUNDING, atol=0.0, equal_nan=True)

@@ -1,12 +1,10 @@
 """A results folder as the report reads it: every record, and the plan of the comparison where there is one."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from common.errors import UserError
@@ -25,7 +23,6 @@ PLAN_COLUMNS = (
 )
 
 REPLAYS = "replays"  # The folder, in that of the results, with the records of replayed exchanges.
-_ROUNDING = 1e-6  # By which share a mean may differ from the one that is worked out again.
 
 
 @dataclass(frozen=True)
@@ -77,8 +74,8 @@ def read_results(folder: Path) -> Results:
     if not folder.is_dir():
         raise UserError(f"{folder} isn't a folder: run a comparison first, or name the folder of one.")
     records = read_presented(folder, Record)
-    damaged = damaged_records(folder, Record, records) | (flawed := _flawed_records(folder, records))
-    records = {name: record for name, record in records.items() if name not in flawed}
+    damaged = damaged_records(folder, Record, records)
+    _refuse_copies(folder, records)
     plan = _read_plan(folder / "plan.csv")
     if not records and plan is None:
         nothing = f"{folder} holds no records: run a comparison first, or name the folder of one."
@@ -149,58 +146,11 @@ def _read_plan(path: Path) -> pd.DataFrame | None:
     return plan
 
 
-def _flawed_records(folder: Path, records: Mapping[str, Record]) -> dict[str, str]:
-    """By launch a sentence on why a record can't be reported on, although every value in it is of its type.
-
-    Raises UserError for a launch that is there twice.
-    """
-    sentences: dict[str, str] = {}
+def _refuse_copies(folder: Path, records: Mapping[str, Record]) -> None:
+    """Raise UserError for a launch that is there twice."""
     found: dict[tuple, Path] = {}
     for name, record in records.items():
-        path = folder / f"{name}.json"
-        if flaw := next(_flaws(record), ""):
-            sentences[name] = f"{path} is damaged ({flaw}): delete it and run its launch again."
-            continue
-        seconds = tuple(window.seconds for window in record.windows)
+        path, seconds = folder / f"{name}.json", tuple(window.seconds for window in record.windows)
         launch = (record.name, record.world_size, record.started_at, record.time_to_first_step_s, seconds)
         if (first := found.setdefault(launch, path)) != path:
             raise UserError(f"{first} and {path} are records of the same launch, which counts once: delete one.")
-    return sentences
-
-
-def _flaws(record: Record) -> Iterator[str]:
-    try:
-        has_zone = datetime.fromisoformat(record.started_at).tzinfo is not None
-    except ValueError:
-        has_zone = False
-    if not has_zone:
-        yield "started_at isn't a time with its zone"
-    if record.status == "ok" and min(record.world_size, record.examples_per_step, record.shards) < 1:
-        yield "it is ok without workers, rows or shards"
-    if record.status == "ok" and record.examples_per_step % record.shards:
-        yield "its shards don't divide its rows"
-    if record.hosts and sum(host.workers for host in record.hosts) != record.world_size:
-        yield "its hosts have another number of workers than it has"
-    if len(record.host_bytes_per_step) not in (0, len(record.hosts)):
-        yield "its host_bytes_per_step aren't those of its hosts"
-    if record.accuracies and record.final_accuracy is None:
-        yield "it has accuracies and no final_accuracy"
-    if len(record.examples_by_rank) > record.world_size:
-        yield "it counts rows of more ranks than it has workers"
-    if not _is_mean_of_shards(record):
-        yield "its losses aren't the means of its shards' losses"
-    if (record.losses or record.windows) and record.first_step >= record.task.steps:
-        yield "it begins with a step that its task doesn't have"
-    if sum(piece.steps for piece in record.earlier_pieces) > record.first_step:
-        yield "its earlier pieces have more steps than came before it"
-    if any(piece.global_batch % record.task.batch for piece in record.earlier_pieces):
-        yield "its earlier pieces have rows that no number of workers has"
-
-
-def _is_mean_of_shards(record: Record) -> bool:
-    """Whether each loss is the mean over the shards', where these have as many steps."""
-    if {len(losses) for losses in record.shard_losses} != {len(record.losses)}:
-        return True
-    # What isn't finite is null, and becomes NaN.
-    losses, shards = np.array(record.losses, np.float64), np.array(record.shard_losses, np.float64)
-    return np.allclose(losses, shards.mean(axis=0), rtol=_ROUNDING, atol=0.0, equal_nan=True)

@@ -51,7 +51,7 @@ STARTUP = Startup(imports=1.0, world=0.5, first_step=0.25)
 KINDS = {
     "training": Record(
         **HEADER,
-        **{"strategy": "numpy_threads", "synchronous": True, "scaling": "weak"},
+        **{"strategy": "numpy_threads", "synchronous": True, "scaling": "weak", "examples_per_step": 64},
         task=Task(data_dir=Path("data"), workers=2, final_learning_rate=0.5),
         options={"exchange": True, "codec": "none", "megabytes": 0.5, "steps": 3, "nothing": None},
         distributed_by=[Quotation(line=3, code="meet()")],

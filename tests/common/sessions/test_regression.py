@@ -39,7 +39,7 @@ FAILED = {"status": "failed", "reason": "Worker 1 ended: look into its log."}
 def side(seconds, name="numpy_threads", **changes):
     """One checkout's records by launch: a round for each of these seconds per step, None where it failed."""
     known = {"strategy": name, "world_size": 2, "synchronous": True, "scaling": "weak", "threads_per_worker": 1}
-    known |= {"task": PRESETS["digits"], "started_at": "2026-01-01T00:00:00.000+00:00"}
+    known |= {"examples_per_step": 64, "task": PRESETS["digits"], "started_at": "2026-01-01T00:00:00.000+00:00"}
     ended = [
         FAILED if each is None else {"status": "ok", "windows": [Window(rank=0, step=10, steps=10, seconds=10 * each)]}
         for each in seconds
@@ -303,7 +303,7 @@ def test_a_setting_that_deviates_here_alone_has_that_verdict_and_a_row_even_with
     [
         ({"task": dataclasses.replace(PRESETS["digits"], batch=32)}, "batch is 64 here and 32 there"),
         ({"task": dataclasses.replace(PRESETS["digits"], steps=90)}, "steps is 300 here and 90 there"),
-        ({"examples_per_step": 5}, "rows per step is 0 here and 5 there"),
+        ({"examples_per_step": 5}, "rows per step is 64 here and 5 there"),
     ],
 )
 def test_launches_at_other_work_make_no_pair(about, complaint):
