@@ -28,13 +28,17 @@ def write_rows(path: Path, rows: Iterable[Row], kind: type[Row]) -> None:
 
 
 def read_rows(path: Path, kind: type[Row]) -> list[Row]:
-    """The rows of a table, without columns of other names; empty cells have the field's default.
+    """The rows of a table, without columns of other names; empty and missing cells have the field's default.
 
     Raises OSError or ValueError where it can't be read, lacks a column, or has a value that can't be meant.
     """
     with path.open(encoding="utf-8", newline="") as file:
         table = csv.DictReader(file)
-        if lacking := {each.name for each in dataclasses.fields(kind)} - {*(table.fieldnames or ())}:
+        needed = {each.name for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING}
+        try:
+            filled = [{name: cell for name, cell in line.items() if name and cell} for line in table]
+        except csv.Error as error:
+            raise ValueError(error) from error
+        if lacking := needed - {*(table.fieldnames or ())}:
             raise ValueError(f"it has no column {', '.join(sorted(lacking))}")
-        filled = [{name: cell for name, cell in line.items() if cell} for line in table]
         return [msgspec.convert(line, kind, strict=False) for line in filled]

@@ -31,7 +31,7 @@ from common.contract.task import maths_of
 from common.declarations import catalogue
 from common.declarations.strategy import has_exchange, label, name_of
 from common.errors import UserError, exit_with_one_line, print_refusal
-from common.files import ensure_writable, write_atomically
+from common.files import ensure_writable
 from common.launching.executor import HERE, run_planned
 from common.launching.hosts import slurm
 from common.launching.hosts.cluster import Cluster
@@ -42,6 +42,8 @@ from common.records import calibration, ceiling, certificate, change, manifest, 
 from common.records.ceiling import Ceiling
 from common.records.certificate import Certificate
 from common.records.files import damaged_records, read_records
+from common.records.plan import LEFT_OUT, LeftOut
+from common.records.tables import write_rows
 from common.records.training import Record
 from common.sessions import chosen_hosts, probes, regression, submission
 from common.sessions.comparison_schedule import MORE, ComparisonSchedule
@@ -144,9 +146,8 @@ def _run(session: Session, scope: Scope, hosts: Cluster | None, checkout: Path |
         session.console.print("Time didn't suffice for the frameworks' ceilings.")
     for strategy, minutes in schedule.left_out.items():
         session.console.print(f"Time didn't suffice for {strategy}: --minutes {math.ceil(minutes)} would do.")
-    left_out = pandas.DataFrame(schedule.left_out.items(), columns=["strategy", "minutes"])
-    write_atomically(session.folder / "left_out.csv", left_out.to_csv(index=False).encode())
-    manifest.note(session.folder, [session.folder / name for name in ("left_out.csv", calibration.FILE)])
+    write_rows(session.folder / LEFT_OUT, [LeftOut(*each) for each in schedule.left_out.items()], LeftOut)
+    manifest.note(session.folder, [session.folder / name for name in (LEFT_OUT, calibration.FILE)])
     return stages
 
 

@@ -20,6 +20,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching.launch import python_for
 from common.launching.planned import Hosts, PlannedLaunch, Size
 from common.measurement import limits
+from common.records.plan import PlannedRow
 from common.sessions.session import Stage
 from common.statistics.paired import MARGIN
 
@@ -137,22 +138,23 @@ def plan_table(stages: Iterable[Stage[Any]], order_seed: int, margin: float) -> 
     """The plan as the report reads it: one row for each launch of a strategy, in their order; probes are left out."""
     launches = [(stage, launch) for stage in stages for launch in stage.launches if isinstance(launch, PlannedLaunch)]
     rows = [
-        {
-            "position": position,
-            "launch": launch.name,
-            "strategy": launch.strategy.name,
-            "label": label(launch.options),
-            "preset": launch.task.preset,
-            "scaling": launch.task.scaling,
-            "workers": launch.workers,
-            "hosts": launch.hosts or 1,
-            "exchange": has_exchange(launch.options),
-            "repetition": launch.repetition,
-            "purpose": launch.purpose,
-            "stage": stage.name,
-            "order_seed": order_seed,
-            "margin": margin,
-        }
+        PlannedRow(
+            position=position,
+            launch=launch.name,
+            strategy=launch.strategy.name,
+            label=label(launch.options),
+            preset=launch.task.preset,
+            scaling=launch.task.scaling,
+            workers=launch.workers,
+            hosts=launch.hosts or 1,
+            bandwidth_bits_per_second=launch.bandwidth_bits_per_second,
+            exchange=has_exchange(launch.options),
+            repetition=launch.repetition,
+            purpose=launch.purpose,
+            stage=stage.name,
+            order_seed=order_seed,
+            margin=margin,
+        )
         for position, (stage, launch) in enumerate(launches, start=1)
     ]
     return pandas.DataFrame(rows)

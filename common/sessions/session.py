@@ -28,6 +28,7 @@ from common.measurement import machine
 from common.paths import ROOT
 from common.records import manifest
 from common.records.header import Header
+from common.records.plan import PLAN
 from common.records.presentation import write_presentation
 from common.records.tables import read_rows, write_rows
 from common.sessions.folder import FINISHED, order_seed, unfinished_or_new
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 L = TypeVar("L", bound="Launch")
 R = TypeVar("R", bound=Header)
 
-_DURATIONS, _PLAN = "durations.csv", "plan.csv"
+_DURATIONS = "durations.csv"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +245,7 @@ class Session:
     ) -> None:
         """Keep the table of these stages in the folder, where there is one and it has rows."""
         if plan_table and len(table := plan_table(stages)):
-            write_atomically(self.folder / _PLAN, table.to_csv(index=False).encode())
+            write_atomically(self.folder / PLAN, table.to_csv(index=False).encode())
 
     def say(self, name: str, words: str, status: str, seconds: float) -> None:
         """Print how a launch ended, and how long it took."""
@@ -263,7 +264,7 @@ class Session:
         """Note the digests of what launches with these records have left, and of the tables."""
         with signals_held():
             left = [path for record in records for path in [record, *manifest.files_of(record.parent, record.stem)]]
-            manifest.note(self.folder, [*left, self.folder / _DURATIONS, self.folder / _PLAN])
+            manifest.note(self.folder, [*left, self.folder / _DURATIONS, self.folder / PLAN])
 
 
 class _Rounds(Generic[L]):

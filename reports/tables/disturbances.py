@@ -47,8 +47,7 @@ def table(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFr
     if plan is None:
         rounds = (pd.Series(kinds).groupby(kinds).cumcount() + 1).to_dict()
     else:
-        # A plan without stages is an older one's, of nothing but rounds.
-        planned = plan[plan["stage"] == "round"] if "stage" in plan else plan
+        planned = plan[plan["stage"] == "round"]
         rounds = dict(zip(planned["launch"].astype(str), planned["repetition"].astype(int), strict=True))
     shares = _shares(pd.DataFrame(rows).astype(dict.fromkeys(_MEASURED, float)))
     worst = shares.groupby("launch").max().reset_index()

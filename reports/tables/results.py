@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import pandas as pd
@@ -13,14 +13,10 @@ from common.records.ceiling import Ceiling, read_ceilings
 from common.records.collective_times import CollectivesRecord
 from common.records.files import damaged_records, record_paths
 from common.records.manifest import Differences, check
+from common.records.plan import PLAN, PlannedRow, read_left_out, read_plan
 from common.records.presentation import read_presented
 from common.records.training import Record
 from common.statistics.paired import MARGIN
-
-PLAN_COLUMNS = (
-    *("position", "launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"),
-    "order_seed",
-)
 
 REPLAYS = "replays"  # The folder, in that of the results, with the records of replayed exchanges.
 
@@ -64,9 +60,7 @@ class Results:
     @property
     def margin(self) -> float:
         """By how much strategies may differ and be called alike: set by the plan, before any launch."""
-        if self.plan is None or self.plan.empty or "margin" not in self.plan:
-            return MARGIN
-        return float(self.plan["margin"].iloc[0])
+        return MARGIN if self.plan is None or self.plan.empty else float(self.plan["margin"].iloc[0])
 
 
 def read_results(folder: Path) -> Results:
@@ -76,12 +70,13 @@ def read_results(folder: Path) -> Results:
     records = read_presented(folder, Record)
     damaged = damaged_records(folder, Record, records)
     _refuse_copies(folder, records)
-    plan = _read_plan(folder / "plan.csv")
+    rows = read_plan(folder)
+    plan = None if rows is None else pd.DataFrame(rows, columns=[each.name for each in fields(PlannedRow)])
     if not records and plan is None:
         nothing = f"{folder} holds no records: run a comparison first, or name the folder of one."
         raise UserError(next(iter(damaged.values()), nothing))
     return Results(
-        *(folder, records, plan, _left_out(folder / "left_out.csv"), read_ceilings(folder)),
+        *(folder, records, plan, read_left_out(folder), read_ceilings(folder)),
         replays=read_presented(folder / REPLAYS, CollectivesRecord),
         origin=origin_of(folder, [*record_paths(folder), *record_paths(folder / REPLAYS)]),
         damaged=damaged,
@@ -99,51 +94,10 @@ def origin_of(folder: Path, files: Iterable[Path]) -> Origin:
 
 def newest_comparison(folder: Path) -> Path:
     """The folder in `folder` whose plan was written last. Raises UserError when none has a plan."""
-    plans = sorted(folder.glob("*/plan.csv"), key=lambda plan: (plan.stat().st_mtime, plan))
+    plans = sorted(folder.glob(f"*/{PLAN}"), key=lambda plan: (plan.stat().st_mtime, plan))
     if not plans:
         raise UserError(f"{folder} holds no comparison: run one first, or name a folder of records with --results.")
     return plans[-1].parent
-
-
-def _read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    try:
-        table = pd.read_csv(path, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} isn't a table that can be read ({error}): delete it or run the comparison.") from error
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        raise UserError(f"{path} has no column {', '.join(missing)}: delete it or run the comparison again.")
-    return table
-
-
-def _left_out(path: Path) -> dict[str, float]:
-    """By strategy the minutes that a comparison would have needed with those that it had no time for."""
-    if not path.exists():
-        return {}
-    table = _read_table(path, ("strategy", "minutes"))
-    minutes = pd.to_numeric(table["minutes"], errors="coerce")
-    if minutes.isna().any():
-        raise UserError(f"{path} has minutes that aren't numbers: delete it or run the comparison again.")
-    return dict(zip(table["strategy"].astype(str), minutes.astype(float), strict=True))
-
-
-def _read_plan(path: Path) -> pd.DataFrame | None:
-    """The plan, if any. Raises UserError where it has values of a wrong type, or a launch in two ways."""
-    if not path.exists():
-        return None
-    plan, remedy = _read_table(path, PLAN_COLUMNS), "delete it or run the comparison again"
-    if not plan.empty and plan["exchange"].dtype != bool:
-        raise UserError(f"{path} has an exchange that is neither True nor False: {remedy}.")
-    # Plans of one machine, and older ones, name no hosts.
-    for name in {"workers", "repetition", "hosts", "margin"} & {*plan.columns}:
-        if not (pd.to_numeric(plan[name], errors="coerce") > 0).all():
-            raise UserError(f"{path} has a {name} that isn't a number above 0: {remedy}.")
-    facts = ["launch", "strategy", "label", "preset", "scaling", "workers", "exchange", "repetition", "purpose"]
-    facts += [name for name in ("hosts", "bandwidth_bits_per_second") if name in plan]
-    launches = plan.drop_duplicates(facts)["launch"]
-    if launches.duplicated().any():
-        raise UserError(f"{path} plans {launches[launches.duplicated()].iloc[0]} in two ways: {remedy}.")
-    return plan
 
 
 def _refuse_copies(folder: Path, records: Mapping[str, Record]) -> None:

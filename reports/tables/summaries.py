@@ -127,9 +127,9 @@ def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.Data
 
 
 def _planned(row: Mapping[str, object]) -> dict[str, object]:
-    """A planned launch that didn't run, as its record would be, as far as the plan tells: older ones name no hosts."""
-    hosts, bandwidth = int(row.get("hosts", 1)), float(row.get("bandwidth_bits_per_second") or math.nan)
-    link = "" if math.isnan(bandwidth) else f", {bandwidth / 1e6:g} Mbit/s"
+    """A planned launch that didn't run, as its record would be, as far as the plan tells."""
+    hosts, bandwidth = row["hosts"], row["bandwidth_bits_per_second"]
+    link = "" if pd.isna(bandwidth) else f", {bandwidth / 1e6:g} Mbit/s"
     placement = f"{hosts} hosts{link}" if hosts > 1 else ""
     return {
         "strategy": name_of(str(row["strategy"]), ", ".join(filter(None, [str(row["label"]), placement]))),

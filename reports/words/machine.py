@@ -76,7 +76,7 @@ def of_comparison(material: Material) -> blocks.Block:
         backends.setdefault(record.backend or "none", set()).add(record.strategy)
     order = "launched one by one, without a plan"
     if results.plan is not None:
-        shuffled = distinct(map(str, results.plan.get("order_seed", ["unknown"])))
+        shuffled = distinct(map(str, results.plan["order_seed"]))
         order = f"order of launches shuffled with seed {shuffled}"
     schemas = distinct(map(str, sorted({each.schema_version for each in records})))
     seeds = distinct(map(str, sorted({each.task.seed for each in ok})))

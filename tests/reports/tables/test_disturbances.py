@@ -123,8 +123,6 @@ def test_a_disturbed_launch_disturbs_its_round():
     found = disturbances_table(records, planned(records, repetition=[1, 1, 2, 3], stage=stages))
     assert disturbed_rounds(found) == [2]
     assert disturbed_rounds(disturbances_table({}, None)) == []
-    # A plan without stages has rounds alone.
-    assert disturbed_rounds(disturbances_table(records, planned(records, repetition=[1, 1, 2, 4]))) == [2, 4]
 
 
 def test_the_sentence_counts_launches_and_rounds_and_names_causes_and_remedies():

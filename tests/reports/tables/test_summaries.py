@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from common.records.files import to_json
+from common.records.plan import PlannedRow
 from common.records.training import Record
 from reports.tables import summaries
 from reports.tables.results import read_results
@@ -110,13 +111,19 @@ def test_a_launch_that_ended_is_told_by_its_record():
     )
 
 
+def planned(**columns: object) -> pd.DataFrame:
+    known = {"position": 1, "launch": "some", "strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
+    known |= {"workers": 2, "exchange": True, "repetition": 1, "purpose": "throughput", "order_seed": 5}
+    return pd.DataFrame([PlannedRow(**known | columns)])
+
+
 @pytest.mark.parametrize(
     ("exchange", "purpose", "for_speed"),
     [(True, "throughput", True), (False, "throughput", False), (True, "certificate", False)],
 )
 def test_a_planned_launch_that_never_ran_is_told_by_its_plan(exchange, purpose, for_speed):
     known = {"launch": "a", "preset": "digits", "scaling": "strong", "workers": 2}
-    plan = pd.DataFrame([known | {"strategy": "mine", "label": "5", "exchange": exchange, "purpose": purpose}])
+    plan = planned(**known, strategy="mine", label="5", exchange=exchange, purpose=purpose)
     assert summaries.endings({}, plan).to_dict("records") == [
         known
         | {"strategy": "mine, 5", "bare_strategy": "mine", "ending": "not run", "reason": "", "log": "", "task": ""}
@@ -149,12 +156,9 @@ def test_an_overview_has_the_fastest_link_of_each_number_of_hosts():
     [
         ({}, "amber_ring"),
         ({"hosts": 2, "label": "compiled"}, "amber_ring, compiled, 2 hosts"),
-        ({"hosts": 2, "bandwidth_bits_per_second": ""}, "amber_ring, 2 hosts"),
-        ({"hosts": 2, "bandwidth_bits_per_second": "1e7"}, "amber_ring, 2 hosts, 10 Mbit/s"),
+        ({"hosts": 2, "bandwidth_bits_per_second": 1e7}, "amber_ring, 2 hosts, 10 Mbit/s"),
         ({"hosts": 1, "bandwidth_bits_per_second": 1e7}, "amber_ring"),
     ],
 )
 def test_a_launch_that_was_not_run_has_the_name_of_its_hosts_as_far_as_the_plan_tells(columns, name):
-    known = {"launch": "some", "strategy": "amber_ring", "label": "", "preset": "digits", "scaling": "weak"}
-    plan = pd.DataFrame([known | {"workers": 2, "exchange": True, "purpose": "throughput"} | columns])
-    assert summaries.endings({}, plan)["strategy"].tolist() == [name]
+    assert summaries.endings({}, planned(**columns))["strategy"].tolist() == [name]
