@@ -7,21 +7,18 @@ from pathlib import Path
 import tyro
 
 from common.errors import UserError, exit_with_one_line
-from common.files import ensure_writable, write_atomically
 from reports.document import compose
 from reports.render import shell
 from reports.tables.material import Material
 from reports.tables.results import newest_comparison, read_results
 from reports.tables.standings import of_regime
-from reports.tables.sweeps import FEWEST
-from reports.words import first_page, sweeps
+from reports.words import first_page
 
 
 def write_report(
     results: Path | None = None,
     out: Path = Path("reports/out/comparison.pdf"),
-    headline: Path | None = None,
-    sweep: Path | None = None,
+    figure: str = "",
     against: Path | None = None,
     appendix: bool = False,
 ) -> None:
@@ -30,9 +27,8 @@ def write_report(
     Args:
         results: Folder of the records (*.json), the kept weights and the comparison's plan.csv; none: the newest
             folder in `results/` that has a plan.
-        out: The PDF to write.
-        headline: Also write the figure of the first page, as SVG, to this file.
-        sweep: Also write the figure of what the bandwidth between virtual hosts makes of a step, as SVG, to this file.
+        out: The PDF to write; a name that ends in .svg gets one figure alone.
+        figure: Name of that figure, such as sweep, of the bandwidth between virtual hosts; none: the first page's.
         appendix: Have every table and figure of the HTML page in the PDF as well, after its last page.
         against: Also set the medians of another folder of records beside these, unpaired and without a test.
     """
@@ -41,23 +37,16 @@ def write_report(
     there = read_results(against) if against else None
     if there and there.folder.resolve() == here.folder.resolve():
         raise UserError(f"{against} can't stand beside itself: name another folder with --against.")
-    figures = {name: path for name, path in (("headline", headline), (sweeps.FIGURE, sweep)) if path}
     shell.ensure_ready(out)
-    for path in (*figures.values(), beside / "columns.csv"):
-        ensure_writable(path)
     gc.freeze()
     gc.enable()
     material = Material(here, there)
     content, drawings = compose(material, appendix)
-    lacking = {"headline": "No launch ended ok with a measurement"}
-    lacking[sweeps.FIGURE] = f"No virtual hosts were measured with {FEWEST} bandwidths"
-    for name in figures:
-        if f"{name}.svg" not in drawings:
-            raise UserError(f"{lacking[name]}, so there is no figure to draw: leave --{name} out.")
-    images = shell.write(out, here.started_at, content, drawings)
+    if out.suffix == ".svg":
+        shell.write_figure(out, drawings, figure)
+        return
+    shell.write(out, here.started_at, content, drawings)
     material.write(beside)
-    for name, path in figures.items():
-        write_atomically(path, images[f"{name}.svg"])
     if material.regimes:
         rows = of_regime(material, material.regimes[0])
         print(first_page.in_text(rows, sys.stdout.encoding or "ascii") + "\n")

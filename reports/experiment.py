@@ -13,7 +13,6 @@ import tyro
 
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.errors import exit_with_one_line
-from common.files import ensure_writable, write_atomically
 from common.observations import answers, display
 from common.observations.display import Display, Measure, Observed, Table, x_in_words
 from common.observations.numbers import interval, number
@@ -341,12 +340,10 @@ def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) 
     records = read_presented(results, kind) if kind else {}
     origin = origin_of(results, (results / f"{name}.json" for name in records))
     content, drawings = compose(found, [*records.values()], origin)
-    if out.suffix == ".svg" and drawings:
-        ensure_writable(out)
-        write_atomically(out, next(iter(drawings.values()))())
-        print(f"{out}: the first figure")
-        return
     shell.ensure_ready(out)
+    if out.suffix == ".svg":
+        shell.write_figure(out, drawings)
+        return
     started_at = [record.started_at for record in records.values()] or [found.display.made_at]
     shell.write(out, started_at, content | {"terms": TERMS}, drawings)
     print(f"{out} and {shell.page_beside(out)}: {len(records)} records")

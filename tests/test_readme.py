@@ -69,16 +69,13 @@ ELSEWHERE = {
     "nox -s horovod_check": "tests/horovod_impl/test_check.py::test_every_collective_is_right",
     r"(python -m reports|nox -s report --)( --results (DIR --out FILE\.pdf|FOLDER))?": (
         "tests/reports/test_main.py::"
-        "test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy"
-    ),
-    r"nox -s report -- --headline .+": (
-        "tests/reports/test_main.py::"
-        "test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy"
+        "test_in_an_ascii_locale_records_become_a_pdf_and_a_page_without_loading_any_strategy"
     ),
     "nox -s report -- --appendix": "tests/reports/test_main.py::test_an_appendix_has_every_table_in_the_pdf",
-    "nox -s report -- --sweep .+": (
-        "tests/reports/test_main.py::test_the_figure_of_a_sweep_is_written_where_it_is_asked_for"
+    r"nox -s report -- --(figure|out) .+\.svg": (
+        "tests/reports/test_main.py::test_a_figure_alone_is_written_where_it_is_asked_for"
     ),
+    r"nox -s report -- --out .+\.pdf": "tests/reports/test_main.py::test_an_appendix_has_every_table_in_the_pdf",
     "python -m reports .+ --against OTHER": ("tests/reports/test_main.py::test_another_folder_stands_beside_the_first"),
     r"nox -s check -- common/check/exercises/sync_sgd\.py": (
         "tests/common/check/test_gallery.py::test_an_exercise_runs_as_it_stands_and_is_told_what_is_missing"

@@ -5,6 +5,7 @@ import statistics
 from dataclasses import dataclass
 from itertools import pairwise
 
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from common.records.training import Record
 
 
@@ -52,6 +53,17 @@ def fewest_batch(batch: int, workers: int, base_seconds: float, contention: floa
     if contention >= workers:
         return math.inf
     return max(0.0, batch * sync_seconds / (base_seconds * (workers - contention)))
+
+
+def ring_bound(parameter_bytes: int, workers: int, bits_per_second: float) -> float:
+    """Seconds that a ring all-reduce of gradients as large as the parameters needs on a host's link at least.
+
+    From each host 2 (N - 1) / N times their bytes go to the next one (Patarasuk & Yuan, "Bandwidth optimal all-reduce
+    algorithms for clusters of workstations", 2009, equation 1), however many of the N workers it has, and each 1448 of
+    them take 1514 on Ethernet, as a full TCP segment with a time stamp.
+    """
+    payload = 2 * (workers - 1) / workers * parameter_bytes
+    return 8 * payload * WIRE_BYTES / PAYLOAD_BYTES / bits_per_second
 
 
 def saving_cost(record: Record) -> tuple[float, float] | None:

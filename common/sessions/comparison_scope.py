@@ -20,6 +20,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching.launch import python_for
 from common.launching.planned import Hosts, PlannedLaunch, Size
 from common.measurement import limits
+from common.records.metrics import ring_bound
 from common.records.plan import PlannedRow
 from common.sessions.session import Stage
 from common.statistics.paired import MARGIN
@@ -163,13 +164,12 @@ def plan_table(stages: Iterable[Stage[Any]], order_seed: int, margin: float) -> 
 def with_steps_for(task: Task, size: Size) -> Task:
     """`task` with as few steps as fill 20 s where all the gradients take long over the hosts' links.
 
-    By the ring's lower bound, 2 (R - 1) / R times their bytes (Patarasuk & Yuan, 2009, equation 1), for one worker on
-    each host.
+    By the ring's lower bound for one worker on each host.
     """
     bits = size.bandwidth_bits_per_second
     if bits is None:
         return task
-    seconds = 2 * (size.hosts - 1) / size.hosts * 8 * parameter_bytes(task) / bits
+    seconds = ring_bound(parameter_bytes(task), size.hosts, bits)
     steps = max(_LINK_WINDOWS, math.ceil(_LINK_SECONDS / seconds))
     if steps >= task.steps - task.warmup_steps:
         return task

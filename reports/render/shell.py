@@ -52,17 +52,26 @@ def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) ->
 
 
 def page_beside(out: Path) -> Path:
-    """The page's file beside that of the PDF. Raises UserError where they would be one file."""
-    page_file = out.with_suffix(".html")
-    if page_file == out:
-        raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
-    return page_file
+    """The page's file beside that of the PDF."""
+    return out.with_suffix(".html")
 
 
 def ensure_ready(out: Path) -> None:
-    """Raise UserError where the PDF or the page can't be written."""
+    """Raise UserError where the PDF, or the picture, and the page can't be written."""
+    if page_beside(out) == out:
+        raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
     for path in (out, page_beside(out)):
         ensure_writable(path)
+
+
+def write_figure(out: Path, drawings: Drawings, name: str = "") -> None:
+    """Write the figure of this name, or the first one, as SVG alone. Raises UserError where there is none of it."""
+    file = f"{name}.svg" if name else next(iter(drawings), "")
+    if file not in drawings:
+        names = blocks.some([Path(each).stem for each in drawings if not each.startswith("narrow-")] or ["none"])
+        raise UserError(f"These records have no such figure, but {names}: let --out end in .pdf, or name one of them.")
+    write_atomically(out, drawings[file]())
+    print(f"{out}: the figure {Path(file).stem}")
 
 
 def draw_all(drawings: Drawings) -> dict[str, bytes]:
@@ -75,13 +84,12 @@ def draw_all(drawings: Drawings) -> dict[str, bytes]:
         return dict(zip(drawings, (each.result() for each in drawn), strict=True))
 
 
-def write(out: Path, started_at: Iterable[str], content: dict[str, object], drawings: Drawings) -> dict[str, bytes]:
-    """Write the PDF and, beside it, the page; return the figures by their files' names, as SVG."""
+def write(out: Path, started_at: Iterable[str], content: dict[str, object], drawings: Drawings) -> None:
+    """Write the PDF and, beside it, the page."""
     images = draw_all(drawings)
     document, page = typeset(started_at, content, images), web_page.build(content, images)
     write_atomically(out, document)
     write_atomically(page_beside(out), page)
-    return images
 
 
 def typeset(started_at: Iterable[str], content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:

@@ -7,6 +7,7 @@ import pandas as pd
 
 from common.contract import model
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.metrics import ring_bound
 from common.records.training import Record
 from reports.tables import columns, summaries
 
@@ -39,17 +40,6 @@ def bandwidths(configurations: pd.DataFrame, launches: pd.DataFrame, records: Ma
     counts = sweeps.groupby(_SWEEP)["bandwidth_bits_per_second"].transform("nunique")
     keys = ["regime", "own", "workers", "hosts", "delay_seconds", "bandwidth_bits_per_second"]
     return sweeps[counts >= FEWEST].sort_values(keys)
-
-
-def ring_bound(parameter_bytes: int, workers: int, bits_per_second: float) -> float:
-    """Seconds that a ring all-reduce of gradients as large as the parameters needs on a host's link at least.
-
-    From each host 2 (N - 1) / N times their bytes go to the next one (Patarasuk & Yuan, "Bandwidth optimal all-reduce
-    algorithms for clusters of workstations", 2009, equation 1), however many of the N workers it has, and each 1448 of
-    them take 1514 on Ethernet, as a full TCP segment with a time stamp.
-    """
-    payload = 2 * (workers - 1) / workers * parameter_bytes
-    return 8 * payload * WIRE_BYTES / PAYLOAD_BYTES / bits_per_second
 
 
 def networks(cells: pd.DataFrame, launches: pd.DataFrame, records: Mapping[str, Record]) -> pd.DataFrame:

@@ -16,7 +16,6 @@ from reports.tables import summaries
 from reports.tables import sweeps as tables
 from reports.tables.material import Material
 
-FIGURE = "sweep"  # README shows it as well.
 _TIME, _RATE, _SPEED_UP = "ms per step", "samples per second", "speed-up"
 _HEIGHT = 130.0  # Millimetres of the figure of networks: so the page is filled.
 
@@ -66,7 +65,7 @@ def _figure_of_bandwidths(rows: pd.DataFrame, launches: pd.DataFrame, looks: dic
     facts = ["hosts", "delay_seconds", "bandwidth_bits_per_second"]
     points = launches[launches["exchange"]].drop(columns=facts).merge(shown[[*keys, "own", *facts]], on=keys)
     draw = partial(curves, _plot_of_bandwidths(shown, points, looks), looks)
-    return blocks.figure(FIGURE, draw, caption, alternative, stacks=True)
+    return blocks.figure("sweep", draw, caption, alternative, stacks=True)
 
 
 def _plot_of_bandwidths(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapping[str, style.Style]) -> Plot:

@@ -30,9 +30,9 @@ from common.launching.hosts.cluster import Cluster
 from common.launching.hosts.selection import Selection
 from common.launching.planned import PlannedLaunch
 from common.records import metrics
+from common.records.metrics import ring_bound
 from common.records.training import Record
 from common.statistics.intervals import median_interval
-from reports.tables.sweeps import ring_bound
 
 BANDWIDTH, BITS_PER_SECOND = "100mbit", 100e6
 TIME_CLAIMED, BYTES_CLAIMED = 0.10, 0.03

@@ -25,8 +25,8 @@ from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching.virtual_hosts.description import INTERFACE, Cable
 from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.measurement import machine
+from common.records.metrics import ring_bound
 from common.statistics.intervals import median_interval
-from reports.tables.sweeps import ring_bound
 from tests.hosts import Cluster, seen_from_outside
 
 BITS_PER_SECOND = 100e6

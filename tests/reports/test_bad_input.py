@@ -118,7 +118,7 @@ def test_whatever_is_odd_and_not_wrong_gives_a_report_with_the_numbers_of_each(t
         unfinished("unsupported", "", "amber_threads"),
     ]
     write_all(tmp_path, {f"launch-{index}": record for index, record in enumerate(records)})
-    status, said = called(*arguments, "--headline", tmp_path / "out" / "headline.svg")
+    status, said = called(*arguments)
     assert (status, said.splitlines()[-1].split(": ")[1].split(",")[0]) == (0, "7 records")
     assert (tmp_path / "out" / "report.pdf").read_bytes().startswith(b"%PDF-")
     rows = csv(tmp_path, "cells")

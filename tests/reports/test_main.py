@@ -34,19 +34,18 @@ def elsewhere(folder) -> tuple[Path, list[str]]:
     loaded = "[name for name in sys.modules if name.partition('.')[0].endswith('_impl')]"
     program = f"import runpy, sys; runpy.run_module('reports', run_name='__main__'); print({loaded})"
     pdf = folder / "new" / "report.pdf"
-    options = ["--results", folder, "--out", pdf, "--headline", folder / "other" / "one.svg"]
+    options = ["--results", folder, "--out", pdf]
     command = [sys.executable, "-c", program, *map(str, options)]
     result = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return pdf, result.stdout.splitlines()
 
 
-def test_in_an_ascii_locale_records_become_a_pdf_a_page_and_a_figure_without_loading_any_strategy(folder, elsewhere):
+def test_in_an_ascii_locale_records_become_a_pdf_and_a_page_without_loading_any_strategy(folder, elsewhere):
     pdf, said = elsewhere
     page, beside = pdf.with_name("report.html"), pdf.with_name("report-tables")
     assert said[-2:] == [f"{pdf} and {page}: 2 records, their tables as CSV in {beside}", "[]"]
     assert page.read_bytes().startswith(b"<!doctype html>")
-    assert b"<svg" in (folder / "other" / "one.svg").read_bytes()
     assert pd.read_csv(beside / "launches.csv")["seconds"].tolist() == [0.002, 0.002]
 
 
@@ -71,7 +70,7 @@ def test_a_folder_that_is_missing_or_empty_and_a_damaged_plan_are_refused(tmp_pa
     assert "holds no records" in refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
     (tmp_path / "plan.csv").write_text("cell,workers\nx,1\n")
     line = refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
-    assert "plan.csv has no column position, launch, strategy, label, preset" in line
+    assert "plan.csv can't be read (it has no column exchange, launch, order_seed, position, preset" in line
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path, folder, refused):
@@ -125,23 +124,20 @@ def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, f
     assert not (tmp_path / "report.pdf").exists()
 
 
-def test_the_figure_of_a_sweep_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
+def test_a_figure_alone_is_written_where_it_is_asked_for(tmp_path):
     records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
     write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
-    monkeypatch.setattr("reports.render.shell.typeset", lambda *_: b"%PDF-")
-    monkeypatch.setattr("reports.render.web_page.build", lambda *_: b"")
-    draw_it_for_all = lambda drawings: dict.fromkeys(drawings, drawings["sweep.svg"]())  # noqa: E731
-    monkeypatch.setattr("reports.render.shell.draw_all", draw_it_for_all)
-    write_report(tmp_path, tmp_path / "report.pdf", sweep=tmp_path / "new" / "sweep.svg")
+    write_report(tmp_path, tmp_path / "new" / "sweep.svg", figure="sweep")
     assert b"one host alone: amber_single" in (tmp_path / "new" / "sweep.svg").read_bytes()
+    write_report(tmp_path, tmp_path / "first.svg")
+    assert b"samples per second" in (tmp_path / "first.svg").read_bytes()
+    assert not (tmp_path / "first-tables").exists()
 
 
-def test_where_there_is_no_such_figure_it_is_refused_before_anything_is_made(tmp_path, refused):
-    options = ["--results", tmp_path, "--out", tmp_path / "report.pdf"]
+def test_where_there_is_no_such_figure_it_is_refused_with_those_that_there_are(tmp_path, refused):
+    options = ["--results", tmp_path, "--out", tmp_path / "one.svg"]
     write_all(tmp_path, named(make_record("amber_single", status="failed", windows=[])))
-    assert "no figure to draw: leave --headline out" in refused(*options, "--headline", tmp_path / "one.svg")
+    assert "have no such figure, but none: let --out end in .pdf" in refused(*options)
     write_all(tmp_path, named(over_hosts(), over_hosts(megabits=10.0)))
-    line = refused(*options, "--sweep", tmp_path / "sweep.svg")
-    assert "No virtual hosts were measured with 3 bandwidths" in line
-    assert "leave --sweep out" in line
-    assert not (tmp_path / "report.pdf").exists()
+    assert "have no such figure, but headline" in refused(*options, "--figure", "sweep")
+    assert not (tmp_path / "one.svg").exists()

@@ -42,12 +42,6 @@ def said(*records: Record) -> list[str]:
     return items(words.bandwidths(material_of(*records)))
 
 
-def test_the_rings_bound_at_100_megabits_is_that_of_the_gradients_of_pathway():
-    # 1,605,632 bytes, 1448 of which take 1514 on Ethernet.
-    assert 1000 * sweeps.ring_bound(1_605_632, 2, 100e6) == pytest.approx(134.3, abs=0.05)
-    assert 1000 * sweeps.ring_bound(1_605_632, 4, 100e6) == pytest.approx(201.5, abs=0.05)
-
-
 def test_two_bandwidths_are_no_sweep_and_three_are():
     assert table(*rounds(dict.fromkeys(MEGABITS[:2], 5.0)), *alone()).empty
     found = table(*rounds(dict.fromkeys(MEGABITS, 5.0)), *alone())
