@@ -45,7 +45,7 @@ def write_report(
     if out.suffix == ".svg":
         shell.write_figure(out, drawings, figure)
         return
-    shell.write(out, here.started_at, content, drawings)
+    shell.write(out, content, drawings)
     material.write(beside)
     if material.regimes:
         rows = of_regime(material, material.regimes[0])

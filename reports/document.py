@@ -34,5 +34,6 @@ def compose(material: Material, appendix: bool = False) -> tuple[dict[str, objec
             parts += [blocks.new_page(), *([blocks.heading(title)] if title else []), *chapter]
     parts += [block | {"page_only": True} for block in (blocks.new_page(), *data.section(material))]
     title = "Distributed training systems compared on exactly the same maths"
-    content, drawings = shell.compose(title, material.results.started_at, parts)
+    started_at = [record.started_at for record in material.results.records.values()]
+    content, drawings = shell.compose(title, started_at, parts)
     return content | {"appendix": appendix, "terms": TERMS}, drawings

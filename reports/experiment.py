@@ -344,8 +344,7 @@ def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) 
     if out.suffix == ".svg":
         shell.write_figure(out, drawings)
         return
-    started_at = [record.started_at for record in records.values()] or [found.display.made_at]
-    shell.write(out, started_at, content | {"terms": TERMS}, drawings)
+    shell.write(out, content | {"terms": TERMS}, drawings)
     print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
 
 

@@ -38,6 +38,13 @@ def interval(low: float, high: float, write: Callable[[float], str] = ratio) -> 
     return DASH if math.isnan(low) else f"{write(low)} to {write(high)}"
 
 
+def short(value: float) -> str:
+    """A number as it stands at a tick: thousands as `1 k`."""
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}".replace("e-0", "e-")
+
+
 def bandwidth(bits_per_second: float) -> str:
     """Such as `2.5 Gbit/s`, or `100 Mbit/s`."""
     unit, name = (1e9, "Gbit/s") if bits_per_second >= 1e9 else (1e6, "Mbit/s")

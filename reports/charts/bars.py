@@ -75,7 +75,7 @@ def headline(
         axes.set_xlim(0, max([*launches["samples_per_second"], *ideals.values()]) / (1 - number / (width - left - 2)))
         axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(value)))
         axes.tick_params(axis="x", labelsize=6.2)
         shown = [style.literal(blocks.shortened(name, longest)) for name in names]
         _name_bars(axes, shown, [name for name, _ in rows], [looks[name].color for name, _ in rows], 6.8)

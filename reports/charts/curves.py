@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from common.observations.display import x_in_words
-from common.observations.numbers import interval, number
+from common.observations.numbers import interval, number, short
 from reports import blocks
 from reports.blocks import DAGGER
 from reports.charts import layout, style, svg
@@ -197,7 +197,7 @@ def _scale(axes: Axes, plot: Plot, measure: str) -> None:
     drawn = pd.concat([*values, *(pd.Series(line.values) for line in plot.lines if line.measure == measure)])
     if measure == plot.from_zero:
         axes.set_ylim(0, 1.2 * drawn.max())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     elif plot.ticks or plot.is_logarithmic:
         axes.set_yscale("log")
         low, high = 0.85 * drawn[drawn > 0].min(), 1.2 * drawn.max()
@@ -205,7 +205,7 @@ def _scale(axes: Axes, plot: Plot, measure: str) -> None:
         subs = (1.0, 2.0, 5.0) if high / low < 100 else (1.0,)
         axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=30))
         axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: layout.short(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         axes.yaxis.set_minor_formatter(NullFormatter())
         # At least a factor of four, so that two ticks always show and noise doesn't fill the panel.
         middle = math.sqrt(low * high)

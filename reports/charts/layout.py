@@ -80,10 +80,3 @@ def _legend_height(handles: Sequence[Handle], beside: int) -> float:
         return 0.0
     columns = np.array_split(np.array([handle.get_label() for handle in handles]), beside)
     return 2 + max(sum(1.2 + 2.75 * (1 + label.count("\n")) for label in column) for column in columns)
-
-
-def short(value: float) -> str:
-    """A number as it stands at a tick: thousands as `1 k`."""
-    if value >= 1e6:
-        return f"{value / 1e6:g} M"
-    return f"{value / 1e3:g} k" if value >= 1000 else f"{value:g}".replace("e-0", "e-")

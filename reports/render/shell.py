@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -46,9 +46,10 @@ def compose(subtitle: str, started_at: Iterable[str], parts: Sequence[Block]) ->
             if stacks:
                 drawings[f"narrow-{file}"] = partial(draw, width=style.NARROW)
         content.append(block)
-    dates = sorted({moment[:10] for moment in started_at})
-    date = " to ".join(dict.fromkeys([dates[0], dates[-1]])) if dates else blocks.DASH
-    return {"title": "Lockstep", "subtitle": subtitle, "date": date, "blocks": content}, drawings
+    moments = sorted(map(datetime.fromisoformat, filter(None, started_at)))
+    dates = dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in moments[:1] + moments[-1:])
+    dated = {"date": " to ".join(dates) or blocks.DASH, "timestamp": int(moments[-1].timestamp()) if moments else 0}
+    return {"title": "Lockstep", "subtitle": subtitle, "blocks": content} | dated, drawings
 
 
 def page_beside(out: Path) -> Path:
@@ -84,16 +85,16 @@ def draw_all(drawings: Drawings) -> dict[str, bytes]:
         return dict(zip(drawings, (each.result() for each in drawn), strict=True))
 
 
-def write(out: Path, started_at: Iterable[str], content: dict[str, object], drawings: Drawings) -> None:
+def write(out: Path, content: dict[str, object], drawings: Drawings) -> None:
     """Write the PDF and, beside it, the page."""
     images = draw_all(drawings)
-    document, page = typeset(started_at, content, images), web_page.build(content, images)
+    document, page = typeset(content, images), web_page.build(content, images)
     write_atomically(out, document)
     write_atomically(page_beside(out), page)
 
 
-def typeset(started_at: Iterable[str], content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
-    """The PDF of the content, with its figures drawn, dated by the last launch: each started at one of these times.
+def typeset(content: Mapping[str, object], images: Mapping[str, bytes]) -> bytes:
+    """The PDF of the content, with its figures drawn, dated by the start of the last launch.
 
     Folded tables, and blocks that are `page_only`, are on the HTML page alone, but for content with an `appendix`.
     """
@@ -107,11 +108,10 @@ def typeset(started_at: Iterable[str], content: Mapping[str, object], images: Ma
         "content.json": json.dumps({**content, "blocks": shown}, ensure_ascii=False).encode(),
         **images,
     }
-    timestamp = int(max(map(datetime.fromisoformat, started_at), default=datetime(1980, 1, 1, tzinfo=UTC)).timestamp())
     # Only the fonts inside the wheels: another machine's fonts would make another PDF. PDF/UA-1 (ISO 14289-1) is what
     # screen readers need: tags, a title, alternative texts, headings without gaps; the compiler refuses anything less.
     fonts = typst.Fonts(include_system_fonts=False, font_paths=[svg.FONT_FILE.parent])
-    return typst.compile(files, timestamp=timestamp, pdf_standards="ua-1", font_paths=fonts)
+    return typst.compile(files, timestamp=content["timestamp"], pdf_standards="ua-1", font_paths=fonts)
 
 
 def _opened(table: Block) -> list[Block]:

@@ -53,11 +53,6 @@ class Results:
     """By launch the sentence on each record that can't be reported on, which counts as not run."""
 
     @property
-    def started_at(self) -> list[str]:
-        """When each launch started."""
-        return [record.started_at for record in self.records.values()]
-
-    @property
     def margin(self) -> float:
         """By how much strategies may differ and be called alike: set by the plan, before any launch."""
         return MARGIN if self.plan is None or self.plan.empty else float(self.plan["margin"].iloc[0])

@@ -2,16 +2,20 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 from common.observations import numbers
 from common.records import calibration
+from common.records.certificate import ALL_REASONS
 from common.records.training import Record
 from common.statistics.intervals import FEWEST_LAUNCHES
+from common.statistics.paired import POWER, smallest_difference
 from reports import blocks
 from reports.tables import disturbances
 from reports.tables.material import Material
-from reports.words import certificate, machine, ranking
+from reports.tables.ranking import OVERSUBSCRIBED, TOO_FEW_ROUNDS, Ranking, main_family, of_regime, tested
+from reports.words import certificate, machine
 
 _MOST, _MOST_LINES = 12, 23  # Sentences on the page, and these with rows of the table of recipes.
 _MOST_PLACES = 3  # That a caution names.
@@ -67,7 +71,7 @@ def section(material: Material) -> list[blocks.Block]:
     """What the tests could tell and what made numbers less certain, the recipes, and what launches ran on."""
     sentences = [_METHOD]
     for regime, name in material.shown.items():
-        if missing := ranking.not_ranked(material.ranking, regime):
+        if missing := not_ranked(material.ranking, regime):
             sentences.append(f"Not ranked, {name}: {missing}")
     sentences.append(f"Was the machine quiet? {disturbed(material.disturbances)}")
     sentences.append(calibration.for_report(material.results.folder))
@@ -88,6 +92,37 @@ def section(material: Material) -> list[blocks.Block]:
         blocks.heading("Machine and versions", level=2),
         machine.of_comparison(material) | {"small": True},
     ]
+
+
+def not_ranked(ranking: Ranking, regime: str) -> str:
+    """Who isn't ranked in a regime, and why; empty where everybody is, and where no rounds are enough for a test."""
+    unranked, found = of_regime(ranking.unranked, regime), []
+    for reason in (*ALL_REASONS, OVERSUBSCRIBED, TOO_FEW_ROUNDS):
+        own = unranked[unranked["reason"] == reason]
+        if len(own) and (reason != TOO_FEW_ROUNDS or len(tested(of_regime(ranking.comparisons, regime)))):
+            found.append(f"{blocks.who(own)}, {reason}")
+    return f"{'; '.join(found)}." if found else ""
+
+
+def resolution(ranking: Ranking, regime: str) -> str:
+    """From which difference on this machine could tell two strategies apart; empty where nothing was tested.
+
+    It is what the tests of the regime's largest family find with a probability of `POWER`, by the median spread.
+    """
+    family = main_family(of_regime(ranking.comparisons, regime))
+    if family.empty:
+        return ""
+    smallest = np.array([smallest_difference(np.std(logs, ddof=1), len(logs), len(family)) for logs in family["logs"]])
+    spread = "by the spread of the only comparison"
+    if len(family) > 1:
+        largest = numbers.percent(smallest.max(), 1)
+        spread = f"by the median spread of {len(family)} comparisons; {largest} by the largest"
+    placement, workers = family["placement"].iloc[0], blocks.workers(int(family["workers"].iloc[0]))
+    return (
+        f"Today this machine can show differences from {numbers.percent(np.median(smallest), 1)} on with {workers}"
+        f"{f' on {placement}' if placement else ''} and n = {blocks.span(family['n'])} rounds (with {100 * POWER:g} % "
+        f"power, {spread})."
+    )
 
 
 def disturbed(table: pd.DataFrame) -> str:

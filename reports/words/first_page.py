@@ -20,7 +20,7 @@ from reports.tables.decomposition import REST, UNDIVIDED, WAITING
 from reports.tables.disturbances import disturbed_rounds
 from reports.tables.material import Material
 from reports.tables.standings import MOST_ROWS, of_regime
-from reports.words import certainty, certificate, ranking
+from reports.words import certainty, certificate
 from reports.words.scaling import batch_in_words
 
 _LIMITS = {WAITING: "straggler", UNDIVIDED: "exchange, computing", REST: "unexplained"}
@@ -60,7 +60,7 @@ def _certainty(material: Material) -> list[str]:
 
     Files that differ, and strategies that are missing, stand beside them.
     """
-    tested = ranking.resolution(material.ranking, material.regimes[0]) if material.regimes else ""
+    tested = certainty.resolution(material.ranking, material.regimes[0]) if material.regimes else ""
     ended = [ending_counts(material.endings)]
     if rounds := disturbed_rounds(material.disturbances):
         ended.append(f"{len(rounds)} round{'s were' if len(rounds) > 1 else ' was'} disturbed.")

@@ -10,7 +10,7 @@ from common.observations import answers, numbers
 from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
 from common.statistics.intervals import FEWEST_LAUNCHES
 from reports import blocks
-from reports.charts import layout, style
+from reports.charts import style
 from reports.charts.curves import Line, Plot, curves
 from reports.tables import summaries
 from reports.tables import sweeps as tables
@@ -83,7 +83,7 @@ def _plot_of_bandwidths(cells: pd.DataFrame, launches: pd.DataFrame, looks: Mapp
         bound = here.drop_duplicates("x").sort_values("x")
         label = "the ring's lower bound on the link"
         lines.append(Line(measure=_TIME, panel=panel, x=bound["x"], values=1000 * bound["bound_seconds"], label=label))
-    words = {megabits: layout.short(float(f"{megabits:.2g}")) for megabits in ticks}
+    words = {megabits: numbers.short(float(f"{megabits:.2g}")) for megabits in ticks}
     x = "Mbit/s from host to host"
     return Plot(launches=_marks_of_bandwidths(launches), medians=medians, lines=lines, x_label=x, ticks=words)
 

@@ -55,7 +55,7 @@ def test_with_many_strategies_and_long_names_the_pdf_has_four_pages(tmp_path, ma
     material = material_of(*certified(tmp_path, *records), folder=tmp_path)
     content, drawings = document.compose(material)
     shown = {name: draw for name, draw in drawings.items() if not name.startswith("narrow-")}
-    assert pages_of(typeset(material.results.started_at, content, draw_all(shown))) == 4
+    assert pages_of(typeset(content, draw_all(shown))) == 4
 
 
 def test_other_batches_make_a_curve_for_the_page_where_they_have_several_numbers_of_workers():
@@ -80,7 +80,7 @@ def test_without_its_base_a_strategy_is_named_and_no_empty_axes_are_drawn():
 def test_without_an_ok_record_the_pdf_says_so(tmp_path):
     results = Results(tmp_path, named(unfinished("failed", "It ended with status 1.")), None)
     content, drawings = document.compose(Material(results))
-    one, other = (typeset(results.started_at, content, draw_all(drawings)) for _ in range(2))
+    one, other = (typeset(content, draw_all(drawings)) for _ in range(2))
     assert one.startswith(b"%PDF-")
     assert one == other
     text = said(content["blocks"])

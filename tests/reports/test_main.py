@@ -106,7 +106,7 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
 def test_another_folder_stands_beside_the_first(tmp_path, folder, monkeypatch):
     there = write_all(tmp_path, named(make_record("amber_ring", 2, (1.0,) * 4)))
     said = []
-    monkeypatch.setattr("reports.render.shell.typeset", lambda *told: said.append(json.dumps(told[1])) or b"%PDF-")
+    monkeypatch.setattr("reports.render.shell.typeset", lambda *told: said.append(json.dumps(told[0])) or b"%PDF-")
     write_report(folder, tmp_path / "report.pdf", against=there)
     assert f"Beside {there}" in said[0]
     assert (tmp_path / "report.pdf").read_bytes() == b"%PDF-"

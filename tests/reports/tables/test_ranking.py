@@ -17,7 +17,7 @@ from common.statistics.paired import smallest_difference
 from reports.tables import ranking, summaries
 from reports.tables.columns import COLUMNS
 from reports.tables.ranking import Ranking
-from reports.words import ranking as words
+from reports.words import certainty as words
 from tests.changes import changed
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, varied
 

@@ -145,7 +145,7 @@ def test_a_caution_says_where_it_was_seen_its_likely_cause_and_the_remedy():
 
 
 def test_the_command_that_repeats_it_ends_the_chapter():
-    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711]})
+    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711], "margin": [0.05]})
     blocks = certainty.section(material_of(make_record(), plan=plan))
     rows = dict(blocks[-1]["rows"])
     assert "shuffled with seed 4711" in rows["seeds"]

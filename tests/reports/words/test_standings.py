@@ -141,7 +141,7 @@ def test_the_pdf_has_every_cell_of_the_table_whatever_a_name_looks_like(tmp_path
     records = certified(tmp_path, *single, *in_rounds("amber_ring", 3.0), *strange)
     parts = first_page.section(material_of(*records, folder=tmp_path))
     content, drawings = shell.compose("", [], parts)
-    (tmp_path / "a.pdf").write_bytes(shell.typeset([], content, blanks_for_all(drawings)))
+    (tmp_path / "a.pdf").write_bytes(shell.typeset(content, blanks_for_all(drawings)))
     read = ["pdftotext", "-layout", "-l", "1", str(tmp_path / "a.pdf"), "-"]
     page = " ".join(subprocess.run(read, capture_output=True, text=True, check=True, timeout=30).stdout.split())
     [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
