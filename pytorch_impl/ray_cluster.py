@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import ray
-from ray.exceptions import RayActorError
 from ray.train import TrainingFailedError, WorkerGroupError
 from ray.train.torch import TorchTrainer
 
@@ -130,12 +129,15 @@ def fit(trainer: TorchTrainer, job: Job) -> None:
     try:
         files = trainer.fit().return_value
     except WorkerGroupError as error:
-        failures = {rank: getattr(each, "_base_exc", each) for rank, each in sorted(error.worker_failures.items())}
-        lost = [rank for rank, each in failures.items() if isinstance(each, RayActorError)]
-        if lost:
+        # Ray wraps both what a worker raised and the loss of one.
+        failures = sorted(error.worker_failures.items())
+        if lost := [rank for rank, each in failures if hasattr(each, "health_check_failure")]:
             raise LaunchFailedError(f"rank {lost[0]} was lost, so all processes were ended.") from error
-        ours = [each for each in failures.values() if isinstance(each, (UserError, LaunchFailedError))]
-        raise (ours or [error])[0] from error
+        for _, each in failures:
+            raised = getattr(each, "_base_exc", each)
+            if isinstance(raised, (UserError, LaunchFailedError)):
+                raise raised from error
+        raise
     except TrainingFailedError as error:
         first = str(error.__cause__ or error).strip().rpartition("\n")[2].rstrip(".")
         raise LaunchFailedError(f"Ray gave up ({first}): see Ray's logs.") from error
