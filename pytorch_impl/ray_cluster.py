@@ -11,9 +11,10 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 import ray
 from ray.train import TrainingFailedError, WorkerGroupError
@@ -28,7 +29,7 @@ from common.paths import ROOT, new_record
 from pytorch_impl.strategies import RAY_TRAIN, RayOptions
 
 _ANSWER_SECONDS = 10
-"""What a cluster has for accepting a connection."""
+"""What a cluster has for accepting a connection, and the last lines for being printed."""
 
 _OBJECT_STORE_BYTES = 80 * 2**20
 """Ray takes at least 75 MiB of shared memory for objects. Gradients don't go through it."""
@@ -41,8 +42,6 @@ class Job:
     task: Task
     options: RayOptions
     workers: int
-    driver: int
-    """Number of the process that starts the workers."""
     checkpoint: bytes | None = field(default=None, repr=False)
     """What the workers go on from, where they can't read it themselves."""
 
@@ -53,7 +52,7 @@ def job_of(task: Task, options: RayOptions) -> Job:
     task = dataclasses.replace(task, **{"record": new_record(RAY_TRAIN.name), **paths})
     given = task.checkpoint if options.is_elsewhere else None
     checkpoint = given.read_bytes() if given and given.exists() else None
-    return Job(task, options, task.workers or 1, os.getpid(), checkpoint)
+    return Job(task, options, task.workers or 1, checkpoint)
 
 
 @contextmanager
@@ -65,7 +64,7 @@ def connected(job: Job) -> Iterator[str]:
     end_at_deadline(job.task.deadline_seconds)
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_ENABLE_PRINT_PATCH": "0"}
     quiet = {"logging_level": logging.ERROR, "log_to_driver": job.options.is_elsewhere}
-    with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder, _printing(folder):
         try:
             if job.options.address:
                 _connect(job, job.options.address, quiet)
@@ -147,7 +146,7 @@ def fit(trainer: TorchTrainer, job: Job) -> None:
         print_note(f"the record came back from the cluster: {job.task.record}.")
 
 
-def work(job: Job, train: Callable[[Task, RayOptions], None]) -> dict[str, bytes]:
+def work(job: Job, folder_of_ray: str, train: Callable[[Task, RayOptions], None]) -> dict[str, bytes]:
     """Run in every worker: `train`, and return the files that are to come back, by the paths where they belong.
 
     Where the workers are elsewhere, each reads and writes in a folder of its own, and rank 0's files come back.
@@ -161,7 +160,8 @@ def work(job: Job, train: Callable[[Task, RayOptions], None]) -> dict[str, bytes
             if checkpoint and job.checkpoint is not None:
                 checkpoint.write_bytes(job.checkpoint)
         else:
-            _print_as(job.driver)
+            for descriptor in (1, 2):
+                os.dup2(os.open(f"{folder_of_ray}/{descriptor}", os.O_WRONLY), descriptor)
         try:
             train(task, job.options)
         except (UserError, LaunchFailedError) as error:
@@ -170,8 +170,30 @@ def work(job: Job, train: Callable[[Task, RayOptions], None]) -> dict[str, bytes
         return {str(job.task.record.with_name(path.name)): path.read_bytes() for path in Path(folder).iterdir()}
 
 
-def _print_as(process: int) -> None:
-    """Print where that process of this machine does, where Ray would keep each worker's output in a file of its own."""
+@contextmanager
+def _printing(folder: str) -> Iterator[None]:
+    """Print where this process does what workers of this machine write to the pipes `1` and `2` in the folder.
+
+    Ray would keep it in files. All of it is printed when the block, in which the workers end, is over.
+    """
+    writers, threads = list[int](), list[Thread]()
     for descriptor in (1, 2):
-        with suppress(OSError):  # A socket can't be opened so.
-            os.dup2(os.open(f"/proc/{process}/fd/{descriptor}", os.O_WRONLY | os.O_APPEND), descriptor)
+        path = f"{folder}/{descriptor}"
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        os.set_blocking(reader, True)
+        writers.append(os.open(path, os.O_WRONLY))
+        threads.append(Thread(target=_copy, args=(reader, descriptor), daemon=True))
+        threads[-1].start()
+    try:
+        yield
+    finally:
+        for writer in writers:
+            os.close(writer)
+        for thread in threads:
+            thread.join(_ANSWER_SECONDS)
+
+
+def _copy(reader: int, descriptor: int) -> None:
+    while content := os.read(reader, 2**16):
+        os.write(descriptor, content)

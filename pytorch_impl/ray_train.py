@@ -32,7 +32,7 @@ def main() -> None:
     job = ray_cluster.job_of(*parse_command_line(RAY_TRAIN, __doc__))
     with ray_cluster.connected(job) as folder:
         trainer = ray.train.torch.TorchTrainer(
-            partial(ray_cluster.work, job, _join_and_train),
+            partial(ray_cluster.work, job, folder, _join_and_train),
             scaling_config=ray.train.ScalingConfig(num_workers=job.workers, use_gpu=ray_cluster.has_gpus(job)),
             torch_config=ray.train.torch.TorchConfig(timeout_s=int(job.task.deadline_seconds)),
             run_config=ray.train.RunConfig(
