@@ -50,16 +50,22 @@ def exit_with_one_line(main: Callable[[], None]) -> None:
     On a `UserError` or a `LaunchFailedError` exit as `report` says. Any other exception is a bug of ours and keeps its
     traceback. What the output's encoding lacks is replaced wherever this process prints.
     """
-    global main_began, speaker
+    global speaker
     speaker = None
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    main_began = (time.clock_gettime(time.CLOCK_BOOTTIME), time.process_time())
+    note_main_began()
     try:
         main()
     except (LaunchFailedError, UserError) as error:
         sys.exit(report(error))
+
+
+def note_main_began() -> None:
+    """Note in `main_began` that this process's imports are done."""
+    global main_began
+    main_began = (time.clock_gettime(time.CLOCK_BOOTTIME), time.process_time())
 
 
 def report(error: UserError | LaunchFailedError) -> int:

@@ -15,6 +15,7 @@ from common.declarations.strategy import (
     MPI_SIGNALS,
     MPIRUN_CAUSE,
     ONE_PROCESS_OF,
+    PROCESS,
     SHARDING_OF,
     ExchangeOptions,
     Family,
@@ -87,6 +88,14 @@ DEEPSPEED = _around_pytorch(
     variables=(*PYTORCH.variables, "DEEPSPEED_", "DS_"),
     tracer=None,
 )
+RAY = _around_pytorch(
+    environment="ray",
+    imports="ray",
+    packages=("torch", "ray"),
+    variables=(*PYTORCH.variables, "RAY_"),
+    world_variables=rf"{PYTORCH.world_variables}|RAY_ADDRESS",
+    tracer=None,
+)
 
 
 def torchrun(launch: Launch) -> list[str]:
@@ -148,6 +157,9 @@ TORCHRUN = Launcher(
     cause_report=MPIRUN_CAUSE,
 )
 
+RAY_DRIVER = Launcher(name="Ray", command=PROCESS.command)
+"""A single process that has Ray start the others."""
+
 
 # Options
 
@@ -172,7 +184,7 @@ class BackendOptions(Options):
     backend: Literal["auto", "gloo", "nccl"] = option("auto", of_world=True)
     """What carries the tensors; auto: NCCL between GPUs, else Gloo."""
     max_restarts: int = option(0, at_least=0, of_world=True)
-    """How often torchrun starts all workers again after one has failed. They go on from `--checkpoint`."""
+    """How often torchrun, or Ray, starts all workers again after one has failed. They go on from `--checkpoint`."""
 
     @property
     def shares_gpus(self) -> bool:
@@ -268,6 +280,24 @@ class ZeroEngineOptions(BackendOptions, LoaderOptions):
     """What is sharded: 0 nothing, 1 the optimizer's state, 2 the gradients as well, 3 the parameters as well."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RayOptions(ReplicatedOptions):
+    """Options of Ray Train."""
+
+    address: str | None = option(None, of_world=True)
+    """A running Ray cluster whose nodes have the workers: HOST:PORT from one of its nodes, else ray://HOST:PORT; none:
+    Ray is started here."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the workers are a cluster's."""
+        return self.address is not None
+
+    def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
+        """Ray's object store as well, which it takes at once: 80 MiB, for a few KiB of objects."""
+        return super().shared_memory_bytes(task, workers) + (0 if self.is_elsewhere else 80 * 2**20)
+
+
 # Early refusals
 
 
@@ -288,6 +318,18 @@ def check_own_gpus(task: Task, options: BackendOptions, workers: int, gpus: int)
     check_backend(task, options, workers, gpus)
     if task.device == "gpu" and 0 < gpus < workers:
         raise UserError(f"Each worker takes a GPU of its own here, and {workers} workers have {gpus}: start fewer.")
+
+
+def check_ray(task: Task, options: RayOptions, workers: int, gpus: int) -> None:
+    """Raises UserError for files that couldn't come back from a cluster into one folder, and as `check_own_gpus`."""
+    if not options.is_elsewhere:
+        check_own_gpus(task, options, workers, gpus)
+    elif task.record and task.checkpoint and task.record.resolve().parent != task.checkpoint.resolve().parent:
+        raise UserError("--address has all files come back into one folder: name --checkpoint beside --record.")
+    elif task.is_accounted:
+        raise UserError("--inject and --restarts are for workers on this machine: leave --address out.")
+    if task.fault and task.fault.kind in ("late", "missing"):
+        raise UserError(f"--inject {task.inject}: Ray tells a process its rank too late for it; choose another one.")
 
 
 def check_local_steps(task: Task, options: LocalSgdOptions, workers: int, gpus: int) -> None:
@@ -571,4 +613,20 @@ ZERO_ENGINE = _by_torchrun(
     # In stage 1, where each worker also has a copy of the part of the weights that it updates.
     copies=(3, 0, 1),
     compared_with={SHARDING_OF: "torch_ddp"},
+)
+RAY_TRAIN = Strategy(
+    family=RAY,
+    launcher=RAY_DRIVER,
+    framework="torch",
+    base="torch_single",
+    name="torch_ray",
+    script="pytorch_impl/ray_train.py",
+    summary="Ray Train's TorchTrainer over DDP",
+    options=RayOptions,
+    check=check_ray,
+    alone=Recipe.OWN_SHARD,
+    traffic=ring_all_reduce,
+    graph=BUCKETS,
+    recovers_with=({"max_restarts": 1},),
+    compared_with={CONVENIENCE_OF: "torch_ddp"},
 )

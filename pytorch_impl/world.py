@@ -46,7 +46,8 @@ def join(program: Strategy | Library, task: Task | Sweep, options: BackendOption
     # Without its device NCCL guesses one at the first barrier, and warns.
     own = device if backend == "nccl" else None
     try:
-        dist.init_process_group(backend, timeout=timedelta(seconds=task.deadline_seconds), device_id=own)
+        if not dist.is_initialized():  # Ray Train has joined the ranks before it calls the training function.
+            dist.init_process_group(backend, timeout=timedelta(seconds=task.deadline_seconds), device_id=own)
     except dist.DistNetworkError as error:
         if "EADDRINUSE" not in str(error):
             raise

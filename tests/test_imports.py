@@ -10,8 +10,8 @@ import pytest
 from common.declarations import catalogue
 
 ROOT = Path(__file__).parent.parent
-FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod", "jax", "jaxlib", "accelerate", "deepspeed"}
-AROUND_TORCH = {"accelerate", "deepspeed"}
+FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod", "jax", "jaxlib", "accelerate", "deepspeed", "ray"}
+AROUND_TORCH = {"accelerate", "deepspeed", "ray"}
 COMMON, REPORTS = ROOT / "common", ROOT / "reports"
 EXERCISES = COMMON / "check" / "exercises"
 """Programs that students complete, each in a framework. Nothing imports them."""

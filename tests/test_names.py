@@ -39,9 +39,10 @@ def words_of(source):
 def names_said_in(source, names):
     """The declared names in a module's words: whole words, or parts of an identifier between underscores."""
     found = set()
-    for line, word in words_of(source):
-        parts = {word.lower(), *word.lower().split("_")}
-        found |= {(line, name) for name in names if name in parts or name in word.lower()}
+    for line, said in words_of(source):
+        # An array has the name of an environment in it.
+        word = said.lower().replace("array", "")
+        found |= {(line, name) for name in names if name in word}
     return found
 
 

@@ -71,6 +71,11 @@ class Options:
             if above is not None and not above < value < float("inf"):
                 raise UserError(f"{option_name(each.name)} {value}: give a number above {above:g}.")
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the workers are where this machine can't see: no private network is made for them."""
+        return False
+
     def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
         """Bytes that so many workers on one machine need below /dev/shm; `task`: what they train, if they do."""
         return 0

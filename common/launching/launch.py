@@ -83,7 +83,8 @@ def main() -> None:
     if parent:
         end_with_parent(int(parent))
     program, request, command = prepare(sys.argv[1:])
-    private_network.enter()
+    if not request.options.is_elsewhere:
+        private_network.enter()
     exit_on_signals()
     note_what_is_left_out()
     # A session keeps all output in the launch's log, and reads there how it ended.
@@ -111,9 +112,9 @@ def _run(program: Program, request: Request, command: list[str], folder: Path, e
     workload = request.workload
     environment = environment_for(program, workload) | {"TMPDIR": str(folder)}
     environment |= {startup.FOLDER: str(folder)} if errors else {}
-    # Only what trains says when it has come to its first step.
+    # Only what trains says when it has come to its first step, and only on this machine is that seen.
     processes = 0
-    if isinstance(program, Strategy):
+    if isinstance(program, Strategy) and not request.options.is_elsewhere:
         beside = program.processes_beside(request.options)
         processes = 1 if program.work.is_one_process else request.workers + beside
 

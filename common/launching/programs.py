@@ -72,7 +72,7 @@ def refuse_early(program: Program, request: Request) -> None:
         case _:
             raise TypeError(f"{program.name} isn't asked for a {type(workload).__name__}.")
     needed = 1 if getattr(options, "shares_gpus", False) else workers
-    if workload.device == "gpu" and gpus < needed:
+    if workload.device == "gpu" and gpus < needed and not options.is_elsewhere:
         raise UserError(f"--device gpu, but this machine has {gpus} GPUs for {workers} workers: leave --device out.")
     _refuse_small_shared_memory(request)
     if workload.record:

@@ -21,6 +21,7 @@ from pytorch_impl.strategies import (
     LOCAL_SGD,
     MODEL_PARALLEL,
     PYTORCH,
+    RAY_TRAIN,
     SINGLE,
     SYNC_SGD,
     TENSOR_PARALLEL,
@@ -30,7 +31,8 @@ from pytorch_impl.strategies import (
 )
 
 STARTED_BY_TORCHRUN = [strategy for strategy in strategies().values() if strategy.launcher is TORCHRUN]
-IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP, ACCELERATE_DDP)
+IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP, ACCELERATE_DDP, RAY_TRAIN)
+AROUND_TORCH = (LIGHTNING_DDP, ACCELERATE_DDP, ZERO_ENGINE, RAY_TRAIN)
 
 
 def test_only_synchronous_sgd_by_hand_reaches_mpi():
@@ -88,7 +90,7 @@ def test_cuda_graphs_take_a_gpu():
     SINGLE.check(Task(), SINGLE.options(execution="graphed"), 1, 1)
 
 
-@pytest.mark.parametrize("strategy", [LIGHTNING_DDP, ACCELERATE_DDP, ZERO_ENGINE], ids=lambda strategy: strategy.name)
+@pytest.mark.parametrize("strategy", AROUND_TORCH, ids=lambda strategy: strategy.name)
 def test_workers_of_libraries_around_torch_share_no_gpu(strategy):
     with pytest.raises(UserError, match="2 workers have 1: start fewer"):
         strategy.check(Task(device="gpu"), strategy.options(backend="gloo"), 2, 1)
@@ -190,7 +192,7 @@ def test_gloo_listens_where_the_other_workers_are_and_one_process_nowhere():
 
 
 def test_libraries_around_pytorch_have_environments_of_their_own_that_are_made_on_request():
-    for strategy, package in ((ACCELERATE_DDP, "accelerate"), (ZERO_ENGINE, "deepspeed")):
+    for strategy, package in ((ACCELERATE_DDP, "accelerate"), (ZERO_ENGINE, "deepspeed"), (RAY_TRAIN, "ray")):
         family = strategy.family
         assert (family.environment, family.imports, family.title) == (package, package, PYTORCH.title)
         assert {"torch", package} <= {*family.packages}
@@ -217,6 +219,7 @@ def test_libraries_around_pytorch_have_environments_of_their_own_that_are_made_o
         (ZERO, {}, 9000),
         (FSDP, {}, 9000),
         (ACCELERATE_DDP, {}, 6000),
+        (RAY_TRAIN, {}, 6000),
         (ZERO_ENGINE, {"stage": 0}, 6000),
         (ZERO_ENGINE, {"stage": 1}, 6000),
         (ZERO_ENGINE, {"stage": 2}, 6000),
