@@ -1,13 +1,11 @@
 """Records and plans that nobody would want: a report without a wrong number or one clear line, never a traceback."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from common.records.training import Record
 from tests.changes import changed
 from tests.reports.materials import material_of
 from tests.reports.records import HEADER, HOST, make_record, named, unfinished, write_all
@@ -25,71 +23,11 @@ def csv(folder: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(folder / "out" / "report-tables" / f"{name}.csv")
 
 
-def spoil(folder: Path, record: Record | None = None, **fields: object) -> Path:
-    """Write a record whose JSON has these values; `None` as a value is JSON's null, `...` takes the key out."""
-    write_all(folder, {NAME: record or make_record("amber_ring", 2)})
-    path = folder / f"{NAME}.json"
-    values = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps({name: value for name, value in values.items() if value is not ...}))
-    return path
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"windows": None}, "windows"),
-        ({"distributed_by": [{"line": 3}]}, "code` - at `$.distributed_by[0]"),
-        ({"world_size": 0}, "without workers, rows or shards"),
-        ({"examples_per_step": 0}, "without workers, rows or shards"),
-        ({"shards": 0}, "without workers, rows or shards"),
-        ({"shards": 3}, "shards don't divide its rows"),
-        ({"started_at": "yesterday"}, "started_at"),
-        ({"started_at": "2026-01-02T03:04:05"}, "started_at"),
-        ({"first_step": 60}, "begins with a step"),
-        ({"earlier_pieces": [{"steps": 0, "global_batch": 64}]}, "earlier_pieces"),
-        ({"earlier_pieces": [{"steps": 1, "global_batch": 64}]}, "more steps than came before it"),
-        ({"first_step": 9, "earlier_pieces": [{"steps": 9, "global_batch": 65}]}, "rows that no number of workers has"),
-        ({"examples_by_rank": [-64, 60 * 128 + 64]}, "examples_by_rank"),
-        ({"examples_by_rank": [60 * 64, 60 * 64, 0]}, "rows of more ranks than it has workers"),
-        ({"windows": [{"rank": 0, "step": -10, "steps": 10, "seconds": 0.02}]}, "windows"),
-        ({"losses": [2.0] * 60}, "losses aren't the means of its shards' losses"),
-        ({"final_accuracy": None}, "no final_accuracy"),
-        ({"accuracies": [{"step": 60}]}, "accuracy` - at `$.accuracies[0]"),
-    ],
-    ids=str,
-)
-def test_a_damaged_record_is_refused_with_its_file_and_what_is_wrong(tmp_path, arguments, refused, fields, said):
-    path = spoil(tmp_path, **fields)
-    line = refused(*arguments)
-    assert str(path) in line
-    assert said in line
-    assert "delete it and run its launch again" in line
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_launch_under_two_names_is_refused_since_it_would_count_twice(tmp_path, arguments, refused):
     write_all(tmp_path, named(make_record("amber_ring", 2), make_record("amber_ring", 2)))
     shutil.copy(tmp_path / f"{NAME}.json", tmp_path / "copy.json")
     line = refused(*arguments)
     assert f"{tmp_path / f'{NAME}.json'} and {tmp_path / 'copy.json'} are records of the same launch" in line
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([f"1,{NAME},amber_ring,,digits,weak,2,True,{number},throughput,5" for number in (1, 2)], "in two ways"),
-        ([f"1,{NAME},amber_ring,,digits,weak,2,maybe,1,throughput,5"], "exchange"),
-        ([f"1,{NAME},amber_ring,,digits,weak,two,True,1,throughput,5"], "workers"),
-        ([f"1,{NAME},amber_ring,,digits,weak,2,True,,throughput,5"], "repetition"),
-    ],
-    ids=["twice", "exchange", "workers", "repetition"],
-)
-def test_a_plan_that_contradicts_itself_or_has_wrong_values_is_refused(tmp_path, arguments, refused, rows, said):
-    write_all(tmp_path, {NAME: make_record("amber_ring", 2)})
-    (tmp_path / "plan.csv").write_text("\n".join([HEADER, *rows]))
-    line = refused(*arguments)
-    assert str(tmp_path / "plan.csv") in line
-    assert said in line
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,14 +13,25 @@ from common.contract.model import parameter_bytes
 from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations.strategy import Options, Traffic, ring_all_reduce
+from common.errors import UserError
 from common.measurement import machine, startup
 from common.measurement.machine import Pinning
 from common.measurement.record import Part, declared, of_launch, wire_bytes
 from common.measurement.world import World
-from common.records.files import write_record
+from common.records.files import read_record, write_record
 from common.records.header import Host, Virtual
 from common.records.site import Site
-from common.records.training import Memory, Startup, Window
+from common.records.training import Memory, Record, Startup, Window
+
+LAUNCH = {
+    "task": dataclasses.replace(Task(), steps=60),
+    "shards": 2,
+    "losses": [1.5] * 60,
+    "shard_losses": [[1.0] * 60, [2.0] * 60],
+    "accuracies": [{"step": 60, "accuracy": 0.5, "training_seconds": 1.0}],
+    "final_accuracy": 0.5,
+}
+"""Of a launch of two workers whose values fit one another."""
 
 KEYS = {
     *("schema_version", "strategy", "framework", "world_size", "synchronous", "scaling", "status", "reason", "task"),
@@ -217,3 +229,42 @@ def test_rows_that_parts_of_one_model_all_see_count_once(gathered, examples):
     parts = [part_of(rank, examples=count) for rank, count in enumerate(examples)]
     assert gathered(*parts, work=Work.PARTS_OF_ONE_MODEL).examples_by_rank == [64, 0]
     assert gathered(*parts).examples_by_rank == list(examples)
+
+
+# What contradicts itself
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"windows": None}, "windows"),
+        ({"distributed_by": [{"line": 3}]}, "code` - at `$.distributed_by[0]"),
+        ({"world_size": 0}, "without workers, rows or shards"),
+        ({"examples_per_step": 0}, "without workers, rows or shards"),
+        ({"shards": 0}, "without workers, rows or shards"),
+        ({"shards": 3}, "shards don't divide its rows"),
+        ({"started_at": "yesterday"}, "started_at"),
+        ({"started_at": "2026-01-02T03:04:05"}, "started_at"),
+        ({"first_step": 60}, "begins with a step"),
+        ({"earlier_pieces": [{"steps": 0, "global_batch": 64}]}, "earlier_pieces"),
+        ({"earlier_pieces": [{"steps": 1, "global_batch": 64}]}, "more steps than came before it"),
+        ({"first_step": 9, "earlier_pieces": [{"steps": 9, "global_batch": 65}]}, "rows that no number of workers has"),
+        ({"examples_by_rank": [-64, 60 * 128 + 64]}, "examples_by_rank"),
+        ({"examples_by_rank": [60 * 64, 60 * 64, 0]}, "rows of more ranks than it has workers"),
+        ({"windows": [{"rank": 0, "step": -10, "steps": 10, "seconds": 0.02}]}, "windows"),
+        ({"losses": [2.0] * 60}, "losses aren't the means of its shards' losses"),
+        ({"final_accuracy": None}, "no final_accuracy"),
+        ({"accuracies": [{"step": 60}]}, "accuracy` - at `$.accuracies[0]"),
+        ({"hosts": [{"name": "one", "workers": 1}]}, "its hosts have fewer workers than it has"),
+        ({"host_bytes_per_step": [1.0]}, "aren't those of its hosts"),
+    ],
+    ids=str,
+)
+def test_a_record_whose_values_contradict_one_another_is_refused_with_its_file_and_what_is_wrong(
+    tmp_path, make_record, fields, said
+):
+    path = tmp_path / "record.json"
+    write_record(path, make_record(**LAUNCH))
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    with pytest.raises(UserError, match=f"{path} is damaged .*{re.escape(said)}.*: delete it and run its launch again"):
+        read_record(path, Record)

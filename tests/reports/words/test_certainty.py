@@ -1,0 +1,86 @@
+"""The chapter on how sure the numbers are: what made them less certain, and what it takes to repeat them."""
+
+import pandas as pd
+
+from common.records import calibration
+from common.records.training import Record
+from reports.tables.material import Material
+from reports.tables.results import read_results
+from reports.words import certainty
+from tests.reports.materials import CALIBRATED, material_of, probe
+from tests.reports.pieces import items
+from tests.reports.records import HOST, make_record, named, unfinished, write_all
+
+
+def said(*records) -> str:
+    return " ".join(items(certainty.section(material_of(*records))))
+
+
+def cautions_of(*records: Record) -> list[str]:
+    return certainty.cautions(material_of(*records).launches, named(*records))
+
+
+def test_variables_that_python_obeys_are_a_caution_where_they_may_change_figures():
+    harmless = make_record("amber_ring", 2, python_variables={"PYTHONPATH": "/opt/tools", "PYTHONHASHSEED": "0"})
+    slow = make_record("amber_ring", 4, python_variables={"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"})
+    texts = [str(cautions_of(*records)) for records in ([harmless], [harmless, slow])]
+    assert ["PYTHONDEVMODE=1" in text for text in texts] == [False, True]
+    assert not any("PYTHONPATH" in text for text in texts)
+
+
+def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
+    steady = [make_record("amber_ring", 1, (2.0 + index / 1000,) * 4) for index in range(6)]
+    outlying = make_record("amber_ring", 1, (4.0,) * 4)
+    slow_start = make_record("amber_single", 1, (3.0, 2.0, 2.0, 2.0))
+    found = dict(each.split(": ", 1) for each in cautions_of(*steady, outlying, slow_start))
+    assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"]
+    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"]
+    assert "amber_single at 1" in found["First windows slower than later ones"]
+    assert all(" Likely cause: " in each and " Remedy: " in each for each in found.values())
+
+
+def test_several_machines_of_one_kind_are_a_caution_that_names_them():
+    here, there = make_record(), make_record(host=HOST | {"name": "there"})
+    assert "Several machines" not in str(cautions_of(here, here))
+    machines = "here (2 cores of Some CPU); there (2 cores of Some CPU)"
+    assert f"Several machines: {machines}. Likely cause: " in str(cautions_of(here, there))
+
+
+def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
+    write_all(tmp_path, named(make_record()))
+    before = items(certainty.section(Material(read_results(tmp_path))))
+    calibration.write(tmp_path / calibration.FILE, CALIBRATED)
+    after = items(certainty.section(Material(read_results(tmp_path))))
+    assert any("Not calibrated here" in item for item in before)
+    assert calibration.in_words(CALIBRATED) in after
+    assert not any("Not calibrated here" in item for item in after)
+
+
+def test_why_launches_failed_is_said_once_with_some_of_them_and_their_logs():
+    failed = [unfinished("failed", "It ended with status 1.", "amber_ring") for _ in range(6)]
+    told = said(make_record("amber_single"), *failed, unfinished("unsupported", "It has no GPU.", "teal_amber"))
+    assert told.count("It ended with status 1.") == 1
+    assert "and 3 more. It ended with status 1. (log: some.log)" in told
+    assert "Unsupported: teal_amber-2w-07. It has no GPU. (log: some.log)" in told
+
+
+def test_a_probe_that_measured_nothing_is_named_with_its_reason():
+    ceilings = [probe(status="failed", reason="It was ended.", products=[], exchange=[])]
+    told = items(certainty.section(material_of(make_record(), ceilings=ceilings)))
+    assert "Not probed: amber (Amber), digits. It was ended." in told
+
+
+def test_a_caution_says_where_it_was_seen_its_likely_cause_and_the_remedy():
+    spread = [make_record("amber_ring", 2, (milliseconds,) * 3) for milliseconds in (2.0, 2.6)]
+    assert (
+        "Launches spread by more than 10 %: digits weak: amber_ring at 2 (26 %, n = 2). Likely cause: other load, "
+        "shared cores or heat. Remedy: more rounds on a quiet machine."
+    ) in said(*spread)
+
+
+def test_the_command_that_repeats_it_ends_the_chapter():
+    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711], "margin": [0.05]})
+    blocks = certainty.section(material_of(make_record(), plan=plan))
+    rows = dict(blocks[-1]["rows"])
+    assert "shuffled with seed 4711" in rows["seeds"]
+    assert "to repeat it" in rows
