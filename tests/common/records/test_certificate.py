@@ -32,10 +32,12 @@ from tests.reports.records import (
     STRATEGIES,
     MadeUpOptions,
     make_record,
+    mistaken,
     named,
     over_hosts,
     reading,
     unfinished,
+    varied,
 )
 
 TASK = dataclasses.replace(
@@ -136,6 +138,30 @@ def test_a_loss_that_is_not_finite_deviates_in_any_step(tmp_path, task):
     losses = [[*of_shard[:17], None, *of_shard[18:]] for of_shard in record.shard_losses]
     [comparison] = compared(tmp_path, changed(record, shard_losses=losses))
     assert (comparison.verdict, comparison.note) == (DEVIATES, "The loss of step 17 isn't finite.")
+
+
+@pytest.mark.parametrize("examples", [[], [0, 0], [60 * 64], [60 * 64, 59 * 64], [60 * 64, 61 * 64]], ids=str)
+def test_rows_that_do_not_add_up_deviate(tmp_path, examples):
+    [comparison] = compared(tmp_path, make_record(workers=2, examples_by_rank=examples))
+    assert comparison.verdict == "deviates"
+    assert f"{sum(examples):,} rows counted, 7,680 expected" in comparison.note
+
+
+@pytest.mark.parametrize("mistake", [True, False])
+def test_other_maths_neither_follows_nor_deviates_whatever_its_updates(tmp_path, mistake):
+    rounded = varied("amber_ring", 2, rounding="fp16")
+    [comparison] = compared(tmp_path, mistaken(rounded) if mistake else rounded)
+    assert comparison.verdict == "other maths"
+    assert comparison.other_maths == "rounding"
+    assert comparison.residual == (0.3 if mistake else 3e-6)
+    assert comparison.note == ""
+
+
+def test_a_loss_of_another_shard_deviates_though_the_mean_over_all_is_the_oracles(tmp_path):
+    record = make_record(workers=2, task=dataclasses.replace(SMOOTH, workers=2))
+    [comparison] = compared(tmp_path, changed(record, shard_losses=record.shard_losses[::-1]))
+    assert comparison.loss > 0.01
+    assert comparison.verdict == "deviates"
 
 
 def test_what_no_oracle_can_follow_is_not_compared_and_says_why(tmp_path):

@@ -52,26 +52,6 @@ def test_replays_lie_in_a_folder_of_their_own_and_count_among_all_records(folder
     assert found.origin.digest != before.origin.digest
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
-        (b'{"schema_version": ', "isn't a record that can be read"),
-        (b"", "isn't a record that can be read"),
-        # As a file system leaves a file that it hadn't written when the power failed.
-        (bytes(4096), "isn't a record that can be read"),
-        (b"[1, 2]", "never was a record of this program: move it out of the folder"),
-        (b'{"version": "2.0.0", "tasks": []}', "never was a record of this program: move it out of the folder"),
-    ],
-)
-def test_one_damaged_record_counts_as_not_run_and_is_named_with_why(folder, content, why):
-    before = read_results(folder)
-    name, *others = before.records
-    (folder / f"{name}.json").write_bytes(content)
-    found = read_results(folder)
-    assert [*found.records] == others
-    assert f"{folder / name}.json {why}" in found.damaged[name]
-
-
 def test_a_flawed_record_counts_as_not_run_as_well_and_the_first_page_names_it(folder):
     name, record = next(iter(read_results(folder).records.items()))
     write_record(folder / f"{name}.json", structs.replace(record, started_at="yesterday"))
@@ -79,10 +59,3 @@ def test_a_flawed_record_counts_as_not_run_as_well_and_the_first_page_names_it(f
     assert name not in found.records
     assert [*found.damaged] == [name]
     assert f"It counts as not run: {found.damaged[name]}" in answers(first_page.section(Material(found)))["How sure"]
-
-
-@pytest.mark.parametrize("name", ["._{}.json", ".DS_Store", ".{}.json"])
-def test_what_another_system_leaves_beside_records_is_passed_over(folder, name):
-    before = read_results(folder)
-    (folder / name.format(next(iter(before.records)))).write_bytes(b"\x00\x05\x16\x07")
-    assert read_results(folder) == before

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from common.errors import UserError
 from common.records.training import Record
 from common.sessions import regression as comparison
 from common.sessions.other_checkout import RECORDS, Against
@@ -157,9 +156,3 @@ def test_the_section_is_in_the_document(folder):
 
 def test_a_comparison_against_nothing_has_no_section(tmp_path):
     assert against.another_commit(material_in(tmp_path)) == []
-
-
-def test_a_damaged_table_is_refused(tmp_path):
-    (tmp_path / comparison.FILE).write_text("strategy\nnone\n")
-    with pytest.raises(UserError, match="has no column"):
-        against.another_commit(material_in(tmp_path))

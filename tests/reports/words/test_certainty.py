@@ -1,7 +1,5 @@
 """The chapter on how sure the numbers are: what made them less certain, and what it takes to repeat them."""
 
-import pandas as pd
-
 from common.records import calibration
 from common.records.training import Record
 from reports.tables.material import Material
@@ -76,11 +74,3 @@ def test_a_caution_says_where_it_was_seen_its_likely_cause_and_the_remedy():
         "Launches spread by more than 10 %: digits weak: amber_ring at 2 (26 %, n = 2). Likely cause: other load, "
         "shared cores or heat. Remedy: more rounds on a quiet machine."
     ) in said(*spread)
-
-
-def test_the_command_that_repeats_it_ends_the_chapter():
-    plan = pd.DataFrame({"launch": ["amber_ring-1w-00"], "repetition": [1], "order_seed": [4711], "margin": [0.05]})
-    blocks = certainty.section(material_of(make_record(), plan=plan))
-    rows = dict(blocks[-1]["rows"])
-    assert "shuffled with seed 4711" in rows["seeds"]
-    assert "to repeat it" in rows
