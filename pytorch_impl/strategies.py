@@ -146,6 +146,8 @@ TORCHRUN = Launcher(
     task_in=rank_by("RANK", *MPI_RANKS),
     signal_reports=(TORCHRUN_OTHER_SIGNAL, TORCHRUN_SIGNAL, *MPI_SIGNALS),
     cause_report=MPIRUN_CAUSE,
+    # It imports torch itself, a second before its workers do.
+    plain_processes=True,
 )
 
 

@@ -168,7 +168,7 @@ def mark(path: Path, workers: int, assignment: Assignment, log: Path) -> Mark:
     recipes = read(world, losses, weights, like.family.remedies)
     formula = ring_all_reduce(model.parameter_bytes(task), workers, like.options()).bytes_per_step or 0.0
     sentences = list(recipes.mistakes)
-    is_counted = assignment.count_bytes and launcher != MPIRUN and not world.is_whole and world.process_count > 1
+    is_counted = assignment.count_bytes and launcher != MPIRUN.name and not world.is_whole and world.process_count > 1
     if is_counted and sent < _LEAST_SENT * formula:
         sentences.append(
             f"It sent {sent:,.0f} bytes in a step, and an all-reduce of the gradients sends {formula:,.0f}: workers "

@@ -35,12 +35,12 @@ import numpy as np
 import psutil
 
 from common.check.assignment import HELLO, ROWS, SOCKET, STEP, Assigned
-from common.check.training_file import MPIRUN, PROCESSES
+from common.check.training_file import PROCESSES, launchers
 from common.contract import dataset, model
 from common.contract.rows import Share
 from common.contract.task import Task
 from common.declarations import catalogue
-from common.declarations.strategy import MPI_RANKS, PROCESS, Launch, Launcher, Strategy, mpirun, rank_by
+from common.declarations.strategy import PROCESS, Launch, Strategy
 from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching import launch
 from common.launching.inheritance import inherited
@@ -182,7 +182,7 @@ class Desk:
             credentials = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         try:
             pid, *_ = struct.unpack("3i", credentials)
-            task = launcher_of(self._world).task_in(psutil.Process(pid).environ()) or ""
+            task = launchers()[self._world.launcher].task_in(psutil.Process(pid).environ()) or ""
         except psutil.Error:
             return None
         rank = re.fullmatch(r"rank (\d+)", task)
@@ -207,20 +207,12 @@ class Desk:
         np.savez(path, seconds=seconds, sent=sent, losses=np.array(self.losses), weights=np.array(self.weights))
 
 
-def launcher_of(world: World) -> Launcher:
-    """The launcher of this name: one that a strategy declares, or one of those beside them."""
-    if world.launcher == PROCESSES:
-        return Launcher(name=PROCESSES, command=PROCESS.command, task_in=rank_by("RANK"))
-    if world.launcher == MPIRUN:
-        return Launcher(name=MPIRUN, command=mpirun, task_in=rank_by(*MPI_RANKS))
-    return PROCESS if world.launcher == PROCESS.name else catalogue.find(world.like).launcher
-
-
 def commands(world: World, like: Strategy, script: Path) -> list[list[str]]:
     """The command lines that start the file: one, or one for each process, with RANK and the like."""
     python, ports = launch.python_for(like), free_ports(2)
-    command = launcher_of(world).command(Launch(python, [str(script)], world.workers, ports[0], like.options()))
-    if world.launcher != PROCESSES:
+    launch_of_file = Launch(python, [str(script)], world.workers, ports[0], like.options())
+    command = launchers()[world.launcher].command(launch_of_file)
+    if world.launcher != PROCESSES.name:
         return [command]
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[1]), "WORLD_SIZE": str(world.workers)}
     meeting["LOCAL_WORLD_SIZE"] = meeting["WORLD_SIZE"]
@@ -266,7 +258,7 @@ def _reason(world: World, outcome: Outcome) -> str:
         return f"It was ended by its deadline of {world.task.deadline_seconds:g} s."
     if outcome.failed is None:
         return ""
-    names = [f"rank {rank}" for rank in range(world.workers)] if world.launcher == PROCESSES else [world.launcher]
+    names = [f"rank {rank}" for rank in range(world.workers)] if world.launcher == PROCESSES.name else [world.launcher]
     return first_to_end(outcome, names).capitalize()
 
 

@@ -303,7 +303,9 @@ class _Reader:
         size = {name: update.before[name].size for name in self._names}
         for steps in ((0,), (0, 1), (0, -1)):
             candidates = [(step, position) for step in steps if found.step + step >= 0 for position in range(batch)]
-            sure = [name for name in self._names if size[name] >= 8 * len(candidates)]
+            # No row counted in a tensor that stood still, whatever kept it there.
+            moved = [name for name in self._names if not np.array_equal(update.before[name], update.after[name])]
+            sure = [name for name in moved if size[name] >= 8 * len(candidates)]
             if len(candidates) > _MOST_ROWS or not sure:
                 return None
             [name, *_] = sorted(sure, key=size.__getitem__)
