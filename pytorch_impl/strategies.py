@@ -70,6 +70,7 @@ PYTORCH = Family(
     ),
     library="gloo",
     tracer="pytorch_impl.tracer",
+    watched="pytorch_impl.watched",
 )
 
 # Libraries around PyTorch, in environments of their own. PYTORCH's probe clocks the operations of these as well.

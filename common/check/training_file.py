@@ -65,9 +65,16 @@ def like_of(source: str, launcher: str | None) -> tuple[Strategy, str]:
     return next(iter(started), first), launcher
 
 
-def environments(paths: Sequence[Path]) -> list[str]:
-    """The environments that these files, and those of these folders, need."""
-    needed = dict[str, None]()
+def reader_of_evidence() -> Strategy:
+    """The first strategy whose framework reads evidence of watched steps."""
+    return next(each for each in catalogue.strategies().values() if each.family.watched)
+
+
+def environments(words: Sequence[str]) -> list[str]:
+    """The environments that the files and folders of a command line need, or its evidence."""
+    if "--evidence" in words:
+        return [reader_of_evidence().family.environment]
+    paths, needed = [Path(word) for word in words if Path(word).exists()], dict[str, None]()
     for path in files_in(paths) if paths else []:
         try:
             needed[like_of(path.read_text(encoding="utf-8"), None)[0].family.environment] = None

@@ -175,6 +175,14 @@ class TensorUpdate:
         return math.hypot(self.solved.recipe.residual, self.solved.apart(self.vector(counts)))
 
 
+def beside_declared(step: Step, updates: Sequence[TensorUpdate]) -> Step:
+    """The step with the recipes of its tensors, and what their declared counts leave."""
+    tensors = {
+        each.tensor: dataclasses.replace(each.solved.recipe, declared=each.residual(each.declared)) for each in updates
+    }
+    return dataclasses.replace(step, tensors=tensors)
+
+
 def owners_of(task: Task, workers: int) -> dict[str, int]:
     """The worker that updates each parameter, where optimizer states are divided by whole parameters.
 
@@ -275,12 +283,8 @@ class _Reader:
             TensorUpdate(trained, unread, name, trained.counts(replica, name), solved, *known)
             for name, solved in recipe.solve(update).items()
         ]
-        tensors = {
-            each.tensor: dataclasses.replace(each.solved.recipe, declared=each.residual(each.declared))
-            for each in tensor_updates
-        }
-        found = dataclasses.replace(unread, tensors=tensors)
-        if any(each.residual > each.floor for each in tensors.values()):
+        found = beside_declared(unread, tensor_updates)
+        if any(each.residual > each.floor for each in found.tensors.values()):
             found = self._explained(found, update)
         return [dataclasses.replace(each, step=found) for each in tensor_updates]
 

@@ -388,6 +388,8 @@ class Family:
     """The library of collectives that carries what its strategies send between CPUs, by its name."""
     tracer: str | None = None
     """A module that runs a strategy's script and leaves the messages of a step (`common.records.trace`)."""
+    watched: str | None = None
+    """A module that reads the evidence of steps that a user's own loop has kept (`common.check.marks`)."""
     traced_with: Mapping[str, object] = field(default_factory=dict)
     """The values of a strategy's options with which the tracer sees it."""
 
