@@ -96,12 +96,8 @@ def compare(session: nox.Session) -> None:
 @nox.session(tags=[START_HERE])
 def check(session: nox.Session) -> None:
     """Referee your own training: `-- my_training.py`, a folder of files, or `-- --evidence FOLDER` of watched steps."""
-    if "--evidence" in session.posargs:
-        prepare(session, "torch")
-        run(session, "-m", "pytorch_impl.watched", *session.posargs, name="torch")
-        return
-    paths = [Path(word) for word in session.posargs if Path(word).exists()]
-    run_with_tools(session, "-m", "common.check", *session.posargs, environments=training_file.environments(paths))
+    needed = training_file.environments(session.posargs)
+    run_with_tools(session, "-m", "common.check", *session.posargs, environments=needed)
 
 
 @nox.session(tags=[START_HERE])

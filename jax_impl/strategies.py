@@ -103,6 +103,7 @@ PROCESSES = Launcher(
         r"stopped sending heartbeats\):\n(?:\S+\| )?(?P<rank>\d+)",
         r"DEADLINE_EXCEEDED[^/]*RPC: /xla\.coordination\.CoordinationService/Heartbeat",
     ),
+    plain_processes=True,
 )
 """Several processes, which the script starts itself unless their coordinator or Slurm's step is given."""
 

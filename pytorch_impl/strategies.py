@@ -71,6 +71,7 @@ PYTORCH = Family(
     ),
     library="gloo",
     tracer="pytorch_impl.tracer",
+    watched="pytorch_impl.watched",
 )
 
 # Libraries around PyTorch, in environments of their own. PYTORCH's probe clocks the operations of these as well.
@@ -155,6 +156,8 @@ TORCHRUN = Launcher(
     task_in=rank_by("RANK", *MPI_RANKS),
     signal_reports=(TORCHRUN_OTHER_SIGNAL, TORCHRUN_SIGNAL, *MPI_SIGNALS),
     cause_report=MPIRUN_CAUSE,
+    # It imports torch itself, a second before its workers do.
+    plain_processes=True,
 )
 
 RAY_DRIVER = Launcher(name="Ray", command=PROCESS.command)

@@ -1,6 +1,7 @@
 """Read the evidence of `common/check/watch.py`: how often each rank's rows counted in the steps that were watched.
 
-To start it: `python -m pytorch_impl.watched --evidence FOLDER --model my_module:build --loss my_module:loss`.
+To start it, as `nox -s check -- --evidence FOLDER` does: `python -m pytorch_impl.watched FOLDER my_module:build
+my_module:loss FILE.json`, which leaves the number of ranks and a `Reading` in the file.
 
 What an optimizer got stands in its first moment, whatever the step became. One process builds the model anew and takes
 the gradient of each micro-batch by autograd in float64. Least squares tells how often each of them counted.
@@ -11,7 +12,7 @@ import json
 import math
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -22,26 +23,21 @@ from common.errors import UserError, exit_with_one_line, require_framework
 if __name__ == "__main__":
     require_framework("torch")
 
+import msgspec
 import numpy as np
 import torch
-import tyro
-from rich.console import Console
-from rich.table import Table
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
 
 from common.contract import mistakes, recipe
 from common.contract.model import State
-from common.contract.reading import Counts, Reading, Step, TensorUpdate, Trained
-from common.contract.recipe import Coefficient, Gradient, Update
+from common.contract.reading import Counts, Reading, Step, TensorUpdate, Trained, beside_declared
+from common.contract.recipe import Gradient, Update
 from common.contract.rows import Share
 from common.contract.task import Task
 from common.contract.work import Recipe
 from pytorch_impl.strategies import PYTORCH
-
-BY_ROWS, ALIKE = "n/T", "1/N"
-"""What a micro-batch's mean gradient may count: its n of all T rows or tokens, or as much as any of N micro-batches."""
 
 CLIPPED = 1e-4
 """Clipping takes more than this part of a gradient, and leaves norms that differ by less."""
@@ -54,7 +50,7 @@ NEGLIGIBLE = 1e-6
 
 REMEDIES = PYTORCH.remedies | {
     "rounded": "Keep them in float32, or call autocast in the function of --loss as well.",
-    "clipped": "Leave clipping out, or watch more clipped steps: two with one norm tell it.",
+    "clipped": "Leave clipping out, or watch more steps: the largest norm of several tells it.",
     "other decay": "Let the function of --loss add to the loss what the loop adds.",
 }
 """What mends a loop of one's own."""
@@ -77,64 +73,42 @@ class Kept:
 class WatchedStep:
     """What was read of a step."""
 
-    unclipped: Mapping[str, Sequence[TensorUpdate]]
-    """By BY_ROWS and ALIKE, what the optimizer got of each tensor, beside the shares of that weighting."""
+    updates: Sequence[TensorUpdate]
+    """What the optimizer got of each tensor, beside n/T: each micro-batch's n of all T rows or tokens."""
     got: State
     """The same, without the weight decay that should be in it."""
-    factor: float = 1.0
-    """Of clipping."""
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """What each micro-batch's mean gradient should count."""
+        return self.updates[0].declared.shares
 
     @property
     def norm(self) -> float:
         """The norm of what the optimizer got."""
         return math.sqrt(sum(float((value**2).sum()) for value in self.got.values()))
 
-    def updates(self, weighting: str) -> list[TensorUpdate]:
-        """The updates beside the weighting's shares, clipped."""
-        shares = tuple(self.factor * share for share in self.unclipped[weighting][0].declared.shares)
-        return [replace(each, declared=replace(each.declared, shares=shares)) for each in self.unclipped[weighting]]
-
-    def fits(self, weighting: str) -> bool:
-        """Whether these shares leave no more of any tensor than rounding explains."""
-        return not any(update.deviates for update in self.updates(weighting))
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What the evidence says: `mistakes` are sentences with a remedy each."""
-
-    steps: Sequence[WatchedStep]
-    mistakes: Sequence[str]
+    def beside(self, shares: Sequence[float], factor: float = 1.0) -> "WatchedStep":
+        """The same beside so many times these shares."""
+        scaled = tuple(factor * share for share in shares)
+        updates = [replace(each, declared=replace(each.declared, shares=scaled)) for each in self.updates]
+        return replace(self, updates=updates)
 
 
 def main() -> None:
-    """Print what the evidence says, and exit with 0 if nothing is wrong, else with 1."""
-    sys.exit(tyro.cli(report, description=__doc__))
+    """Read what the command line names. Raises UserError for what can't be read."""
+    folder, model, loss, kept = sys.argv[1:]
+    Path(kept).write_bytes(msgspec.json.encode(check(Path(folder), _imported(model), _imported(loss))))
 
 
-def report(evidence: Path, model: str, loss: str) -> int:
-    """Print a table and what is wrong, and return the exit status.
-
-    Args:
-        evidence: the folder that Watch kept its files in.
-        model: MODULE:FUNCTION that builds the model, as it is before anything distributed wraps it.
-        loss: MODULE:FUNCTION of the model and a batch that returns the mean loss of the batch's rows or tokens.
-    """
-    watched, console = check(evidence, _imported(model), _imported(loss)), Console(width=120, highlight=False)
-    console.print(_table(watched))
-    if any(step.factor < 1 for step in watched.steps):
-        console.print(f"Gradients are clipped to a norm of {max(step.norm for step in watched.steps):.4g}.")
-    for sentence in watched.mistakes or [f"Nothing is wrong in the {len(watched.steps)} steps that were watched."]:
-        console.print(sentence)
-    return int(bool(watched.mistakes))
-
-
-def check(folder: Path, build: Callable[[], nn.Module], loss: Callable[[nn.Module, Any], torch.Tensor]) -> Watched:
-    """Read the evidence in a folder, by the model that `build` returns and the mean `loss` of a batch.
+def check(
+    folder: Path, build: Callable[[], nn.Module], loss: Callable[[nn.Module, Any], torch.Tensor]
+) -> tuple[int, Reading]:
+    """Return how many ranks left evidence in a folder, and what it says, by the model and a batch's mean loss.
 
     Raises UserError for evidence that can't be read, and for a model or a loss that doesn't take it.
     """
-    steps, sentences, apart = list[WatchedStep](), list[str](), set[int]()
+    steps, sentences, apart, ranks = list[WatchedStep](), list[str](), set[int](), list[Kept]()
     for ranks in _evidence(folder):
         for later, digest in enumerate(("digest_before", "digest_after")):
             if len({rank.facts[digest] for rank in ranks}) > 1:
@@ -147,9 +121,11 @@ def check(folder: Path, build: Callable[[], nn.Module], loss: Callable[[nn.Modul
         except ValueError as error:
             raise UserError(f"{ranks[0].path} can't be read ({error}): watch other steps.") from error
     steps = _clipped(steps)
-    updates = [update for step in steps for update in step.updates(BY_ROWS)]
-    reading = Reading(tuple(step.updates(BY_ROWS)[0].step for step in steps), 0.0, tuple(sorted(apart)))
-    return Watched(steps, [*sentences, *mistakes.named(updates[0].trained, reading, updates, REMEDIES)])
+    updates = [update for step in steps for update in step.updates]
+    read = tuple(beside_declared(step.updates[0].step, step.updates) for step in steps)
+    reading = Reading(read, 0.0, tuple(sorted(apart)))
+    said = mistakes.named(updates[0].trained, reading, updates, REMEDIES)
+    return len(ranks), replace(reading, mistakes=(*sentences, *said))
 
 
 def _evidence(folder: Path) -> Iterator[list[Kept]]:
@@ -179,7 +155,7 @@ def _read(
 ) -> WatchedStep:
     """Solve a step; `last` is the one that was read before. Raises ValueError for one that tells nothing."""
     counts = [batch["count"] for rank in ranks for batch in rank.facts["batches"]]
-    total, many, micro_batches = sum(counts), len(counts), len(counts) // len(ranks)
+    total, micro_batches = sum(counts), len(counts) // len(ranks)
     if any(len(rank.facts["batches"]) != micro_batches for rank in ranks):
         raise ValueError("ranks have different numbers of micro-batches")
     facts, state, before, after = ranks[0].facts, *(ranks[0].state(kind) for kind in ("model", "before", "after"))
@@ -210,20 +186,17 @@ def _read(
     if not old:
         raise ValueError("no parameter has a gradient")
     # A gradient that is never set to zero has in it what the optimizer got in the step before.
-    has_last = last is not None and last.unclipped[ALIKE][0].step.step == facts["step"] - 1
+    has_last = last is not None and last.updates[0].step.step == facts["step"] - 1
     stale = {name: last.got.get(name, 0 * old[name]) for name in old} if last and has_last else None
     update = Update(old, new, -1.0, columns, stale=stale, weights=weights, rounding=torch.finfo(precision).eps)
     solved = recipe.solve(update)
     step = Step(facts["step"], 0, {name: each.recipe for name, each in solved.items()}, ())
     trained = Trained(Task(), Recipe.AVERAGE, len(ranks), Share(total, 0, total), 0, (), micro_batches)
-    weightings = {BY_ROWS: tuple(count / total for count in counts), ALIKE: (1 / many,) * many}
-    updates = {
-        weighting: [
-            TensorUpdate(trained, step, name, Counts(shares, 0.0, decays[name]), each, False, has_last, are_alike)
-            for name, each in solved.items()
-        ]
-        for weighting, shares in weightings.items()
-    }
+    shares = tuple(count / total for count in counts)
+    updates = [
+        TensorUpdate(trained, step, name, Counts(shares, 0.0, decays[name]), each, False, has_last, are_alike)
+        for name, each in solved.items()
+    ]
     return WatchedStep(updates, got)
 
 
@@ -289,13 +262,20 @@ def _rebuilt(described: Mapping[str, Any], tensors: Mapping[str, torch.Tensor], 
 
 
 def _clipped(steps: Sequence[WatchedStep]) -> Sequence[WatchedStep]:
-    """The steps with factors of clipping, where it explains two steps or more by one norm, and the others fit."""
-    for weighting in (BY_ROWS, ALIKE):
-        clipped = [replace(step, factor=_factor(step.unclipped[weighting])) for step in steps]
-        norms = [step.norm for step in clipped if step.factor < 1]
-        is_one_norm = len(norms) > 1 and max(step.norm for step in steps) < (1 + CLIPPED) * min(norms)
-        if is_one_norm and all(step.fits(weighting) for step in clipped):
-            return clipped
+    """The steps beside clipped shares, where one norm explains those with a factor, and no other step has a larger one.
+
+    Batches may count as they should or all alike, which is no matter of clipping. A single step tells no norm.
+    """
+    by_rows = [step.shares for step in steps]
+    for shares in (by_rows, [(1 / len(each),) * len(each) for each in by_rows]):
+        judged = [step.beside(own) for step, own in zip(steps, shares, strict=True)]
+        factors = [_factor(step.updates) for step in judged]
+        norms = [step.norm for step, factor in zip(steps, factors, strict=True) if factor < 1]
+        fitting = [step.beside(step.shares, factor) for step, factor in zip(judged, factors, strict=True)]
+        is_one_norm = len(steps) > 1 and norms and max(step.norm for step in steps) < (1 + CLIPPED) * min(norms)
+        if is_one_norm and not any(update.deviates for step in fitting for update in step.updates):
+            print(f"Gradients are clipped to a norm of {max(norms):.4g}.")
+            return [step.beside(step.shares, factor) for step, factor in zip(steps, factors, strict=True)]
     return steps
 
 
@@ -305,32 +285,6 @@ def _factor(updates: Sequence[TensorUpdate]) -> float:
     direction = best.vector(Counts(best.declared.shares, 0.0, 0.0))
     factor = 1 + best.solved.along(best.vector(best.declared), direction)
     return factor if factor < 1 - CLIPPED else 1.0
-
-
-def _table(watched: Watched) -> Table:
-    """A row for each micro-batch, with what it counted and what it should, and what fits each step."""
-    table = Table("step", "rank", "batch", "counted", BY_ROWS, ALIKE, "fits", "decay", "residual", "by rounding")
-    for step in watched.steps:
-        fitting = [weighting for weighting in step.unclipped if step.fits(weighting)]
-        updates = step.updates([*fitting, BY_ROWS][0])
-        worst = max(updates, key=lambda each: each.residual(each.declared) / each.floor)
-        recipes = [each.solved.recipe for each in updates]
-        fits = " and ".join(fitting) + f" by {step.factor:.4f}" * (step.factor < 1) if fitting else "neither"
-        residuals = [f"{value:.0e}" for value in (worst.residual(worst.declared), worst.floor)]
-        once = [fits, _surest(each.decay for each in recipes), *residuals]
-        shares = zip(*(of_step[0].declared.shares for of_step in step.unclipped.values()), strict=True)
-        for column, weighted in enumerate(shares):
-            place = divmod(column, worst.trained.micro_batches)
-            counted = _surest(each.shares[column] for each in recipes)
-            cells = [*map(str, (worst.step.step, *place)), counted, *(f"{share:.4f}" for share in weighted)]
-            table.add_row(*cells, *(once if column == 0 else []))
-    return table
-
-
-def _surest(coefficients: Iterable[Coefficient | None]) -> str:
-    """The coefficient of the tensor that tells it best."""
-    known = [each for each in coefficients if each]
-    return f"{round(min(known, key=lambda each: each.uncertainty).value, 4) + 0.0:.4f}" if known else "?"
 
 
 def _imported(name: str) -> Callable:

@@ -1,6 +1,5 @@
 """Whether a command that a user types can work, told without running it: what it names exists, its options parse."""
 
-import ast
 import contextlib
 import importlib
 import importlib.util
@@ -186,14 +185,6 @@ def _parse_only(program: Callable[..., None], options: list[str]) -> None:
     tyro.cli(do_nothing, args=options)
 
 
-def _parse_by_source(module: str, function: str, options: list[str]) -> None:
-    """Find each option among the parameters of a function whose module only its framework's Python can import."""
-    body = ast.parse(ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8")).body
-    [names] = [[each.arg for each in node.args.args] for node in body if getattr(node, "name", "") == function]
-    if {word for word in options if word.startswith("--")} != {f"--{name}" for name in names}:
-        raise SystemExit
-
-
 def _parse_experiment(name: str, options: list[str]) -> None:
     parse(importlib.import_module(f"common.laboratory.{name}").EXPERIMENT, options)
 
@@ -207,7 +198,6 @@ PARSERS = {
     "common.sessions.gpu": lambda options: tyro.cli(gpu.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
     **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
-    "pytorch_impl.watched": partial(_parse_by_source, "pytorch_impl.watched", "report"),
     "reports": partial(_parse_only, write_report),
     "reports.experiment": partial(_parse_only, experiment.write_report),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),

@@ -32,7 +32,7 @@ ELSEWHERE = {
     r"torchrun --nproc-per-node \d pytorch_impl/ddp\.py": CONTRACT,
     r"horovodrun --gloo -np \d python horovod_impl/train_tensorflow\.py": CONTRACT,
     r"python (tf|jax)_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
-    r"nox -s check -- (my_training\.py|submissions/)": (
+    r"nox -s check -- (my_training\.py|submissions/|summed\.py --workers 2 --picture .+)": (
         "tests/common/check/test_check.py::test_a_class_has_a_row_for_each_file_however_bad_it_is"
     ),
     r"nox -s gpu|PYTHONPATH=\.carried python -m common\.sessions\.gpu": (

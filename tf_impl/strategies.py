@@ -102,6 +102,7 @@ CLUSTER = Launcher(
     command=PROCESS.command,
     across_hosts=cluster_across_hosts,
     task_in=task_in,
+    plain_processes=True,
 )
 """Several processes, which the script starts itself unless TF_CONFIG or Slurm names a cluster."""
 

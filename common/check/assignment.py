@@ -29,7 +29,7 @@ from common.errors import FAILED_STATUS, print_failure
 SOCKET = "LOCKSTEP_ASSIGNMENT"
 """Environment variable with the name of the abstract socket (unix(7)) that hands out an assignment."""
 
-HELLO, ROWS, STEP = b"hello", b"rows", b"step"
+ROWS, STEP = b"rows", b"step"
 """How a worker's messages begin; STEP is followed by the loss, float64, and the weights, float32."""
 
 
@@ -60,7 +60,6 @@ def _connected() -> tuple[Any, Assigned, list[np.ndarray]]:
     if SOCKET not in os.environ:
         _refuse("an assignment is handed out by `nox -s check -- FILE`: start the file by that.")
     connection = Client(f"\0{os.environ[SOCKET]}", "AF_UNIX")
-    connection.send_bytes(HELLO)
     fields = json.loads(connection.recv_bytes())
     assigned = Assigned(**fields | {"shapes": {name: tuple(shape) for name, shape in fields["shapes"].items()}})
     return connection, assigned, split(np.frombuffer(connection.recv_bytes(), np.float32), assigned.shapes)

@@ -6,11 +6,19 @@ from pathlib import Path
 
 from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import PROCESS, Strategy
+from common.declarations.strategy import MPI_RANKS, PROCESS, Launcher, Strategy, mpirun, rank_by
 from common.errors import UserError
 
-PROCESSES, MPIRUN = "processes", "mpirun"
-"""Launchers beside those that strategies declare: plain processes with RANK and the like, and Open MPI's."""
+PROCESSES = Launcher(name="processes", command=PROCESS.command, task_in=rank_by("RANK"))
+"""A plain process for each worker, with RANK and the like."""
+
+MPIRUN = Launcher(name="mpirun", command=mpirun, task_in=rank_by(*MPI_RANKS))
+
+
+def launchers() -> dict[str, Launcher]:
+    """What can start a file, by name: what strategies declare, plain processes, and Open MPI's mpirun."""
+    declared = [each.launcher for each in catalogue.strategies().values()]
+    return {each.name: each for each in (*declared, PROCESSES, MPIRUN)}
 
 
 def files_in(paths: Sequence[Path]) -> list[Path]:
@@ -46,23 +54,27 @@ def like_of(source: str, launcher: str | None) -> tuple[Strategy, str]:
     strategies = [each for each in catalogue.strategies().values() if each.family == family]
     [first, *_] = sorted(strategies, key=lambda each: (each.work is not Work.DATA_PARALLEL, not each.quick))
     if launcher is None:
-        # A launcher that tells the rank by RANK would import the framework once more, for a second of each launch.
-        needs_none = first.launcher.command == PROCESS.command or first.launcher.task_in({"RANK": "0"})
-        launcher = PROCESSES if needs_none else first.launcher.name
-    others = [each for each in catalogue.strategies().values() if each.launcher.name == launcher]
-    if launcher in (PROCESSES, MPIRUN):
-        return first, launcher
+        launcher = PROCESSES.name if first.launcher.plain_processes else first.launcher.name
+    if launcher not in launchers():
+        raise UserError(f"--launcher {launcher}: give one of {', '.join(launchers())}.")
     if launcher == PROCESS.name:
-        return next((each for each in strategies if each.work is Work.REPLICAS_IN_ONE_PROCESS), first), launcher
-    if not others:
-        launchers = dict.fromkeys(each.launcher.name for each in catalogue.strategies().values())
-        raise UserError(f"--launcher {launcher}: give one of {', '.join([PROCESSES, MPIRUN, *launchers])}.")
-    return (first, launcher) if first in others else (others[0], launcher)
+        started = [each for each in strategies if each.work is Work.REPLICAS_IN_ONE_PROCESS]
+    else:
+        started = [each for each in (first, *catalogue.strategies().values()) if each.launcher.name == launcher]
+    # Plain processes and mpirun start whatever there is.
+    return next(iter(started), first), launcher
 
 
-def environments(paths: Sequence[Path]) -> list[str]:
-    """The environments that these files, and those of these folders, need."""
-    needed = dict[str, None]()
+def reader_of_evidence() -> Strategy:
+    """The first strategy whose framework reads evidence of watched steps."""
+    return next(each for each in catalogue.strategies().values() if each.family.watched)
+
+
+def environments(words: Sequence[str]) -> list[str]:
+    """The environments that the files and folders of a command line need, or its evidence."""
+    if "--evidence" in words:
+        return [reader_of_evidence().family.environment]
+    paths, needed = [Path(word) for word in words if Path(word).exists()], dict[str, None]()
     for path in files_in(paths) if paths else []:
         try:
             needed[like_of(path.read_text(encoding="utf-8"), None)[0].family.environment] = None

@@ -27,21 +27,24 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import numpy as np
 import psutil
 
-from common.check.assignment import HELLO, ROWS, SOCKET, STEP, Assigned
-from common.check.training_file import MPIRUN, PROCESSES
+from common.check.assignment import ROWS, SOCKET, STEP, Assigned
+from common.check.training_file import PROCESSES, launchers
 from common.contract import dataset, model
-from common.contract.rows import Share
+from common.contract.evidence import FIRST_STEPS
+from common.contract.rows import Share, local_batch
 from common.contract.task import Task
 from common.declarations import catalogue
-from common.declarations.strategy import MPI_RANKS, PROCESS, Launch, Launcher, Strategy, mpirun, rank_by
-from common.errors import LaunchFailedError, exit_with_one_line
+from common.declarations.strategy import PROCESS, Launch, Strategy
+from common.errors import LaunchFailedError, UserError, exit_with_one_line
 from common.launching import launch
 from common.launching.inheritance import inherited
 from common.launching.processes import (
@@ -64,6 +67,11 @@ REPORTED = "reported.npz"
 CLOCKED_FROM = 4
 """Steps before the clock and the counter of bytes start."""
 
+LATER_UPDATES = 3
+"""Whose recipes are read beside the first ones: they are drawn when training is over."""
+
+FEWEST_STEPS = FIRST_STEPS + LATER_UPDATES + CLOCKED_FROM
+
 _GLANCE_SECONDS, _LOOK_SECONDS = 0.02, 0.25
 """From one look at the number of threads to the next, and from one look at all limits."""
 
@@ -80,6 +88,58 @@ _OWN_PROCESSES = ("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", _LIM
 """What gives a program a process namespace: whatever it has started ends with it (unshare(1))."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What files are held to. Without these options: SGD on digits with 64 rows in each step."""
+
+    workers: tuple[int, ...] = (1, 2, 4)
+    """Numbers of workers to start the file with."""
+    launcher: str | None = None
+    """What starts it: a strategy's launcher, mpirun, processes (each with RANK, WORLD_SIZE, MASTER_ADDR and
+    MASTER_PORT), or python, a single process that gets the rows of all workers; none: as its imports suggest."""
+    rows: Literal["share", "whole"] = "share"
+    """Each process gets its worker's share of a batch, or all get the whole one, to divide the model."""
+    batch: int = 64
+    """Rows per step of all workers together."""
+    steps: int = 24
+    """Steps to train."""
+    learning_rate: float = 0.1
+    """SGD's learning rate."""
+    momentum: float = 0.5
+    """SGD's momentum."""
+    weight_decay: float = 0.001
+    """SGD's weight decay."""
+    seed: int | None = None
+    """Seed of weights and rows; none: another one for each launch, which nobody can foresee."""
+    deadline_seconds: float = 60.0
+    """A launch is ended after this time."""
+    memory_gigabytes: float = 8.0
+    """As much may the processes of a launch take together."""
+    processes: int = 64
+    """As many may a launch have at a time."""
+    count_bytes: bool = True
+    """With --no-count-bytes a file may exchange by shared memory, where no bytes are sent."""
+
+    def task(self) -> Task:
+        """What is trained in one launch. Raises UserError for a value that can't be meant."""
+        if self.steps < FEWEST_STEPS:
+            raise UserError(f"--steps {self.steps}: give {FEWEST_STEPS} at least.")
+        task = Task(
+            batch=self.batch,
+            steps=self.steps,
+            warmup_steps=CLOCKED_FROM,
+            window_steps=2,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            seed=secrets.randbelow(2**31) if self.seed is None else self.seed,
+            deadline_seconds=self.deadline_seconds,
+        )
+        for workers in self.workers:
+            local_batch(task, workers)
+        return task
+
+
 class World(Part, frozen=True, kw_only=True):
     """One launch of a file."""
 
@@ -89,12 +149,12 @@ class World(Part, frozen=True, kw_only=True):
     like: str
     """The strategy whose environment, settings and launcher it takes."""
     task: Task
-    is_whole: bool = False
-    """Whether each process gets the whole batch, as parts of one model do."""
-    memory_gigabytes: float
-    """Of all its processes together."""
-    most_processes: int
-    """As many it may have at a time."""
+    assignment: Assignment
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each process gets the whole batch, as parts of one model do."""
+        return self.assignment.rows == "whole"
 
     @property
     def process_count(self) -> int:
@@ -139,22 +199,18 @@ class Desk:
         if rank is None or not self._locks[rank].acquire(blocking=False):
             connection.close()
             return
-        task, share = self._world.task, self._shares[rank]
-        shapes = model.parameter_shapes(task)
-        size = sum(int(np.prod(shape)) for shape in shapes.values())
+        task, share, shapes = self._world.task, self._shares[rank], model.parameter_shapes(self._world.task)
         numbers = share.rows(len(self._data.train_labels), task.seed, 0, task.steps)
+        sgd = task.learning_rate, task.momentum, task.weight_decay
+        assigned = Assigned(rank, self._world.workers, self._addresses, shapes, task.steps, share.count, *sgd)
+        initial = model.initial_weights(task)
+        weights = np.concatenate([initial[name].ravel() for name in shapes]).tobytes()
         try:
+            connection.send_bytes(json.dumps(dataclasses.asdict(assigned)).encode())
+            connection.send_bytes(weights)
             while True:
-                message = connection.recv_bytes(16 + 4 * size)
-                if message == HELLO:
-                    sgd = task.learning_rate, task.momentum, task.weight_decay
-                    assigned = Assigned(
-                        rank, self._world.workers, self._addresses, shapes, task.steps, share.count, *sgd
-                    )
-                    connection.send_bytes(json.dumps(dataclasses.asdict(assigned)).encode())
-                    initial = model.initial_weights(task)
-                    connection.send_bytes(np.concatenate([initial[name].ravel() for name in shapes]).tobytes())
-                elif message == ROWS:
+                message = connection.recv_bytes(16 + len(weights))
+                if message == ROWS:
                     batch = next(numbers)
                     connection.send_bytes(self._data.train_features[batch].tobytes())
                     connection.send_bytes(self._data.train_labels[batch].tobytes())
@@ -182,7 +238,7 @@ class Desk:
             credentials = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         try:
             pid, *_ = struct.unpack("3i", credentials)
-            task = launcher_of(self._world).task_in(psutil.Process(pid).environ()) or ""
+            task = launchers()[self._world.launcher].task_in(psutil.Process(pid).environ()) or ""
         except psutil.Error:
             return None
         rank = re.fullmatch(r"rank (\d+)", task)
@@ -207,20 +263,12 @@ class Desk:
         np.savez(path, seconds=seconds, sent=sent, losses=np.array(self.losses), weights=np.array(self.weights))
 
 
-def launcher_of(world: World) -> Launcher:
-    """The launcher of this name: one that a strategy declares, or one of those beside them."""
-    if world.launcher == PROCESSES:
-        return Launcher(name=PROCESSES, command=PROCESS.command, task_in=rank_by("RANK"))
-    if world.launcher == MPIRUN:
-        return Launcher(name=MPIRUN, command=mpirun, task_in=rank_by(*MPI_RANKS))
-    return PROCESS if world.launcher == PROCESS.name else catalogue.find(world.like).launcher
-
-
 def commands(world: World, like: Strategy, script: Path) -> list[list[str]]:
     """The command lines that start the file: one, or one for each process, with RANK and the like."""
     python, ports = launch.python_for(like), free_ports(2)
-    command = launcher_of(world).command(Launch(python, [str(script)], world.workers, ports[0], like.options()))
-    if world.launcher != PROCESSES:
+    launch_of_file = Launch(python, [str(script)], world.workers, ports[0], like.options())
+    command = launchers()[world.launcher].command(launch_of_file)
+    if world.launcher != PROCESSES.name:
         return [command]
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports[1]), "WORLD_SIZE": str(world.workers)}
     meeting["LOCAL_WORLD_SIZE"] = meeting["WORLD_SIZE"]
@@ -266,7 +314,8 @@ def _reason(world: World, outcome: Outcome) -> str:
         return f"It was ended by its deadline of {world.task.deadline_seconds:g} s."
     if outcome.failed is None:
         return ""
-    names = [f"rank {rank}" for rank in range(world.workers)] if world.launcher == PROCESSES else [world.launcher]
+    ranks = [f"rank {rank}" for rank in range(world.workers)]
+    names = ranks if world.launcher == PROCESSES.name else [world.launcher]
     return first_to_end(outcome, names).capitalize()
 
 
@@ -274,7 +323,7 @@ class Guard:
     """Looks from time to time whether the processes below this one keep to their limits, and ends them if not."""
 
     def __init__(self, world: World, folder: Path) -> None:
-        self._world, self._folder = world, folder
+        self._most, self._folder = world.assignment, folder
         self.reason = ""
         """What they took too much of, in a sentence; empty: nothing."""
         threading.Thread(target=self._watch, daemon=True).start()
@@ -284,7 +333,7 @@ class Guard:
         while not self.reason:
             time.sleep(_GLANCE_SECONDS)
             # Forks without end fill a machine within a second.
-            if time.monotonic() - looked > _LOOK_SECONDS or _threads() - before > self._world.most_processes:
+            if time.monotonic() - looked > _LOOK_SECONDS or _threads() - before > self._most.processes:
                 self.reason = self._excess(this.children(recursive=True))
                 before, looked = _threads(), time.monotonic()
         # First those whose end is that of their process namespace.
@@ -292,8 +341,8 @@ class Guard:
         signal_all(this.children(recursive=True), signal.SIGKILL)
 
     def _excess(self, below: Sequence[psutil.Process]) -> str:
-        if len(below) > self._world.most_processes:
-            return f"It had more than {self._world.most_processes} processes: start as many as there are workers."
+        if len(below) > self._most.processes:
+            return f"It had more than {self._most.processes} processes: start as many as there are workers."
         memory = written = 0
         # What is gone meanwhile takes nothing.
         for process in below:
@@ -302,8 +351,8 @@ class Guard:
         for path in self._folder.rglob("*"):
             with contextlib.suppress(OSError):
                 written += 512 * path.lstat().st_blocks
-        if memory > self._world.memory_gigabytes * 2**30:
-            return f"It took more than {self._world.memory_gigabytes:g} GiB of memory."
+        if memory > self._most.memory_gigabytes * 2**30:
+            return f"It took more than {self._most.memory_gigabytes:g} GiB of memory."
         return f"It wrote more than {_MOST_BYTES / 2**30:g} GiB." if written > _MOST_BYTES else ""
 
 

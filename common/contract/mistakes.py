@@ -475,12 +475,13 @@ def _of_counts(
     trained: Trained, reading: Reading, updates: Sequence[TensorUpdate], remedies: Mapping[str, str]
 ) -> Iterator[str]:
     """The mistakes that explain what counted otherwise than declared: first those that explain most tensors."""
-    left: dict[str, list[TensorUpdate]] = {}
+    # What stood still on a replica and moved on another one may have a mistake in each.
+    left: dict[tuple[str, bool], list[TensorUpdate]] = {}
     for update in updates:
-        left.setdefault(update.tensor, []).append(update)
+        left.setdefault((update.tensor, update.solved.has_moved), []).append(update)
     known: list[tuple[Mistake, ...]] = [(each,) for each in MISTAKES]
     while left:
-        explains = {mistakes: [name for name, own in left.items() if _explain(mistakes, own)] for mistakes in known}
+        explains = {mistakes: [key for key, own in left.items() if _explain(mistakes, own)] for mistakes in known}
         best = max(known, key=lambda mistakes: len(explains[mistakes]))
         if not explains[best] and len(known) == len(MISTAKES):
             known = [*permutations(MISTAKES, 2)]
@@ -488,9 +489,9 @@ def _of_counts(
         if not explains[best]:
             yield f"Its counts are {NONE_KNOWN}: {_in_words(next(iter(left.values()))[0])}."
             return
-        own = [update for name in explains[best] for update in left.pop(name)]
+        own = [update for key in explains[best] for update in left.pop(key)]
         for mistake in best:
-            scope = _scope(trained, reading, own, explains[best])
+            scope = _scope(trained, reading, own, [name for name, _ in explains[best]])
             yield f"{scope}{_sentence(mistake, own)} {remedies.get(mistake.name, mistake.remedy)}"
 
 

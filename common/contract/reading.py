@@ -175,6 +175,14 @@ class TensorUpdate:
         return math.hypot(self.solved.recipe.residual, self.solved.apart(self.vector(counts)))
 
 
+def beside_declared(step: Step, updates: Sequence[TensorUpdate]) -> Step:
+    """The step with the recipes of its tensors, and what their declared counts leave."""
+    tensors = {
+        each.tensor: dataclasses.replace(each.solved.recipe, declared=each.residual(each.declared)) for each in updates
+    }
+    return dataclasses.replace(step, tensors=tensors)
+
+
 def owners_of(task: Task, workers: int) -> dict[str, int]:
     """The worker that updates each parameter, where optimizer states are divided by whole parameters.
 
@@ -275,12 +283,8 @@ class _Reader:
             TensorUpdate(trained, unread, name, trained.counts(replica, name), solved, *known)
             for name, solved in recipe.solve(update).items()
         ]
-        tensors = {
-            each.tensor: dataclasses.replace(each.solved.recipe, declared=each.residual(each.declared))
-            for each in tensor_updates
-        }
-        found = dataclasses.replace(unread, tensors=tensors)
-        if any(each.residual > each.floor for each in tensors.values()):
+        found = beside_declared(unread, tensor_updates)
+        if any(each.residual > each.floor for each in found.tensors.values()):
             found = self._explained(found, update)
         return [dataclasses.replace(each, step=found) for each in tensor_updates]
 
@@ -303,7 +307,9 @@ class _Reader:
         size = {name: update.before[name].size for name in self._names}
         for steps in ((0,), (0, 1), (0, -1)):
             candidates = [(step, position) for step in steps if found.step + step >= 0 for position in range(batch)]
-            sure = [name for name in self._names if size[name] >= 8 * len(candidates)]
+            # No row counted in a tensor that stood still, whatever kept it there.
+            moved = [name for name in self._names if not np.array_equal(update.before[name], update.after[name])]
+            sure = [name for name in moved if size[name] >= 8 * len(candidates)]
             if len(candidates) > _MOST_ROWS or not sure:
                 return None
             [name, *_] = sorted(sure, key=size.__getitem__)

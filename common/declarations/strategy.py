@@ -255,9 +255,11 @@ class Launcher:
     where the silent one is rank 0, through which the others meet."""
     cause_report: str = ""
     """How it reports why it gave up: a regular expression with the group `cause`; empty: it reports nothing of use."""
+    plain_processes: bool = False
+    """Whether as many plain processes, each with RANK and the like, start faster and do as well in its place."""
 
 
-PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script])
+PROCESS = Launcher(name="python", command=lambda launch: [str(launch.python), *launch.script], plain_processes=True)
 """A single process, started by hand."""
 
 
@@ -391,6 +393,8 @@ class Family:
     """The library of collectives that carries what its strategies send between CPUs, by its name."""
     tracer: str | None = None
     """A module that runs a strategy's script and leaves the messages of a step (`common.records.trace`)."""
+    watched: str | None = None
+    """A module that reads the evidence of steps that a user's own loop has kept (`common.check.marks`)."""
     traced_with: Mapping[str, object] = field(default_factory=dict)
     """The values of a strategy's options with which the tracer sees it."""
 

@@ -1,8 +1,10 @@
 """pytorch_impl/watched.py: what ranks' batches counted in a loop of one's own is told from what Watch kept of it."""
 
+import csv
 import json
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -22,6 +24,7 @@ READ = {
     "mean of means": ("Gradients counted 0.50, 0.50 instead of 0.80, 0.20: means over different", (0.5, 0.5)),
     "same rows": ("Worker 1 has the rows of worker 0.", (None, None)),
     "clipped": ("", None),
+    "clipped once": ("", BY_TOKENS),
     "sgd": ("", BY_TOKENS),
     "plain sgd": ("", BY_TOKENS),
     "maximized": ("", BY_TOKENS),
@@ -54,7 +57,6 @@ def evidence(tmp_path_factory):
     script = str(ROOT / "tests" / "pytorch_impl" / "watched_trainings.py")
     status, output = run_command([torchrun, *options, script, str(folder)], deadline_seconds=60, PYTHONPATH=str(ROOT))
     assert status == 0, output
-    (folder / "output").write_text(output)
     assert {path.stem for path in folder.glob("*.json")} == {*READ}
     return folder
 
@@ -74,16 +76,26 @@ def test_a_mistake_is_told_by_the_shares_and_nothing_is_said_of_what_is_right(ev
 def test_clipping_is_one_factor_of_all_shares_and_no_mistake(evidence):
     for training, shares in (("clipped", BY_TOKENS), ("hugging face", (1 / 8,) * 8)):
         for step in json.loads((evidence / f"{training}.json").read_text())["steps"]:
-            assert step["factor"] < 0.2
-            assert step["shares"] == pytest.approx([step["factor"] * share for share in shares], rel=1e-5)
+            factor = sum(step["shares"])
+            assert factor < 0.2
+            assert step["shares"] == pytest.approx([factor * share for share in shares], rel=1e-5)
 
 
-def test_the_table_names_what_fits_and_the_status_says_whether_all_is_right(evidence):
-    output = (evidence / "output").read_text()
-    row = next(line for line in output.splitlines() if line.startswith("│ 2 "))
-    assert re.sub(r"[│ ]+", " ", row).split()[:7] == ["2", "0", "0", "0.5000", "0.8000", "0.5000", "1/N"], output
-    assert output.count("means over different numbers of rows or tokens") == 1, output
-    assert "status 1" in output
+def refereed(evidence, module, folder):
+    """The exit status, the output, and the row of the table of marks, by what a user types."""
+    options = ["--evidence", str(evidence), "--model", f"{module}:build", "--loss", f"{module}:loss"]
+    kept = ["--results", str(folder / "results"), "--out", str(folder / "report.pdf")]
+    command = [sys.executable, "-m", "common.check", *options, *kept]
+    status, output = run_command(command, PYTHONPATH=f"{folder}:{ROOT / 'tests' / 'pytorch_impl'}")
+    [row] = [dict(row) for path in folder.glob("results/*/marks.csv") for row in csv.DictReader(path.open())]
+    return status, output, row
+
+
+def test_evidence_has_a_row_in_the_table_of_marks_and_a_page(evidence, tmp_path):
+    status, output, row = refereed(evidence / "mean of means", "watched_trainings", tmp_path)
+    assert (status, row["workers"], row["mark"], row["shares"]) == (1, "2", "wrong", "0.5000 0.5000"), output
+    assert row["sentences"].startswith("Gradients counted 0.50, 0.50 instead of 0.80, 0.20: means over different")
+    assert "means over different numbers of rows or tokens" in (tmp_path / "report.html").read_text()
 
 
 def test_the_loop_of_the_readme_is_right(tmp_path):
@@ -94,10 +106,8 @@ def test_the_loop_of_the_readme_is_right(tmp_path):
     world = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0])}
     status, output = run_command([str(torch_python()), "my_module.py"], cwd=tmp_path, **world)
     assert status == 0, output
-    options = ["--evidence", str(tmp_path / "evidence"), "--model", "my_module:build", "--loss", "my_module:loss"]
-    command = [str(torch_python()), "-m", "pytorch_impl.watched", *options]
-    status, output = run_command(command, PYTHONPATH=str(tmp_path))
-    assert (status, output.splitlines()[-1]) == (0, "Nothing is wrong in the 3 steps that were watched."), output
+    status, output, row = refereed(tmp_path / "evidence", "my_module", tmp_path)
+    assert (status, row["mark"]) == (0, "right"), output
 
 
 BAD_INPUT = """
@@ -131,7 +141,7 @@ def mean(model, batch):
 
 def referee(name, build=lambda: nn.Linear(2, 1), loss=mean):
     try:
-        said[name] = check(folder / name, build, loss).mistakes
+        said[name] = check(folder / name, build, loss)[1].mistakes
     except UserError as error:
         said[name] = str(error).replace(str(folder), "FOLDER")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from common.check.marks import Assignment, Mark, mark
+from common.check.marks import Mark, mark
 from common.check.training_file import like_of
+from common.check.world import Assignment
 from common.launching.launch import python_for
 from common.paths import ROOT
 from tests.common.check.kinds import EDITS, TEMPLATES, WORDS, program

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from common.check.marks import Assignment, read
+from common.check.marks import read
+from common.check.world import Assignment
 from tests.common.check.kinds import EDITS, NOT_IN_A_FILE, WORDS, all_kinds, program
 from tests.common.contract.launches_in_numpy import (
     clipped,

@@ -6,7 +6,8 @@ import re
 import pytest
 
 from common.check import marks
-from common.check.marks import Assignment, mark
+from common.check.marks import mark
+from common.check.world import Assignment
 from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations import catalogue

@@ -194,6 +194,17 @@ def of_own(gradients, replica):
     return {name: mean[name] for name in NAMES[replica :: len(gradients)]}
 
 
+def not_zeroed_of_own():
+    """The same of gradients that are added up to those of the steps before."""
+    totals = {}
+
+    def combine(gradients, replica):
+        total = totals.setdefault(replica, not_zeroed())(gradients, replica)
+        return {name: total[name] for name in NAMES[replica :: len(gradients)]}
+
+    return combine
+
+
 def sgd_of_given(task, state, gradients, step):
     """SGD of the tensors that have a gradient, while the others stay as they are."""
     others = [name for name in NAMES if name not in gradients]

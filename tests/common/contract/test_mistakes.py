@@ -24,6 +24,7 @@ from tests.common.contract.launches_in_numpy import (
     moved,
     moved_apart,
     not_zeroed,
+    not_zeroed_of_own,
     of_own,
     one_step_old,
     only,
@@ -225,6 +226,11 @@ def test_every_mistake_of_the_table_is_made_here_and_what_fits_none_says_so():
             "are rounded to 16 bits",
         ),
         ({"combine": scaled(2), "begin": moved}, "from the contract's", "summed, not averaged"),
+        (
+            {"combine": not_zeroed_of_own(), "sgd": sgd_of_given, "replicas": 2},
+            "updated parameters aren't sent to all",
+            "they aren't set to zero",
+        ),
     ],
 )
 def test_two_mistakes_are_told_as_two(changed, first, second):
