@@ -27,6 +27,7 @@ from common.sessions import compare, gpu, submission
 from common.sessions.experiment import parse
 from reports import experiment
 from reports.__main__ import write_report
+from tests import mutants
 from tests.benchmarks import __main__ as benchmarks
 
 LAUNCHERS = {
@@ -200,6 +201,7 @@ PARSERS = {
     **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
     "reports": partial(_parse_only, write_report),
     "reports.experiment": partial(_parse_only, experiment.write_report),
+    "tests.mutants": lambda options: mutants.command_line().parse_args(options),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),
 }
 """What reads the options of a module, and does nothing else with them."""

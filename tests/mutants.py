@@ -174,15 +174,20 @@ def run_mutmut(chosen: Sequence[str], minutes: float | None) -> int:
             return 0
 
 
-def main() -> int:
-    """Change functions, see which changes the tests notice, and fail for those that neither notice nor are listed."""
+def command_line() -> argparse.ArgumentParser:
+    """The parser of the options."""
     parser = argparse.ArgumentParser("nox -s mutants --", description=main.__doc__)
     parser.add_argument("names", nargs="*", help="functions, modules or packages, such as common.statistics; else all")
     help_since = "only functions with lines that differ from this commit's (HEAD~1), in files that git knows"
     parser.add_argument("--since", metavar="COMMIT", nargs="?", const="HEAD~1", help=help_since)
     help_minutes = "stop after so many, and name what is left untried (10 with --since, else none)"
     parser.add_argument("--minutes", type=float, help=help_minutes)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> int:
+    """Change functions, see which changes the tests notice, and fail for those that neither notice nor are listed."""
+    options = command_line().parse_args()
     places = functions()
     names = tuple(f"{name}." for name in options.names) or ("",)
     chosen = [mangled for mangled in places if f"{function_of(mangled)}.".startswith(names)]
@@ -190,7 +195,7 @@ def main() -> int:
         try:
             lines = {path: changed_lines(path, options.since) for path in {places[each][0] for each in chosen}}
         except subprocess.CalledProcessError:
-            parser.error(f"git knows no commit {options.since}")
+            command_line().error(f"git knows no commit {options.since}")
         chosen = [each for each in chosen if not lines[places[each][0]].isdisjoint(places[each][1])]
     if not chosen:
         print("No function that is mutated has such a name, or has changed.")

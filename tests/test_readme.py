@@ -32,7 +32,7 @@ ELSEWHERE = {
     r"torchrun --nproc-per-node \d pytorch_impl/ddp\.py": CONTRACT,
     r"horovodrun --gloo -np \d python horovod_impl/train_tensorflow\.py": CONTRACT,
     r"python (tf|jax)_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
-    r"nox -s check -- (my_training\.py|submissions/|summed\.py --workers 2 --picture .+)": (
+    r"nox -s check -- (my_training\.py( --workers 2 --picture .+)?|submissions/)": (
         "tests/common/check/test_check.py::test_a_class_has_a_row_for_each_file_however_bad_it_is"
     ),
     r"nox -s gpu|PYTHONPATH=\.carried python -m common\.sessions\.gpu": (
@@ -108,7 +108,7 @@ TOO_LONG = {
     "nox -s slurm": "nine minutes; CI launches in Slurm as well",
     "nox -s hosts": "ten minutes; CI launches over virtual hosts as well",
     "nox -s tests -- --fast": "minutes; CI runs all of it in `nox -s tests`",
-    "nox -s (mutants|benchmark)": "half an hour, on a machine with nothing else to do",
+    "nox -s (mutants( -- --since main)?|benchmark)": "half an hour, on a machine with nothing else to do",
     r"\.nox/tools/bin/python -m tests\.benchmarks\.\w+": "20 minutes, on a machine with nothing else to do",
     "nox -s (tools|jax|accelerate)": "minutes of downloads",
     "nox -s (torch tensorflow horovod|torch horovod -- --torch-backend cpu)": "minutes of downloads",

@@ -117,7 +117,7 @@ def test_a_class_has_a_row_for_each_file_however_bad_it_is(tmp_path):
     (folder / "right.py").write_text(RIGHT, encoding="utf-8")
     (tmp_path / "own").mkdir()
     limits = ["--deadline-seconds", "4", "--memory-gigabytes", "1", "--launcher", "processes", "--no-beside"]
-    files = ["--results", str(tmp_path / "results"), "--out", str(out)]
+    files = ["--results", str(tmp_path / "results"), "--out", str(out), "--picture", str(tmp_path / "class.svg")]
     command = [sys.executable, "-m", "common.check", str(folder), "--workers", "1", *limits, *files]
     environment = os.environ | {"TMPDIR": str(tmp_path / "own")}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -127,6 +127,9 @@ def test_a_class_has_a_row_for_each_file_however_bad_it_is(tmp_path):
     assert {name: said in marks.loc[name, "sentences"] for name, (_, said) in BAD.items()} == dict.fromkeys(BAD, True)
     assert marks.loc["right.py", "mark"] == "right"
     assert "1 of 14 files are right." in done.stdout
+    picture = (tmp_path / "class.svg").read_text(encoding="utf-8")
+    assert re.search(r"<text.*1&#160;of&#160;14&#160;files&#160;are&#160;right", picture)
+    assert "url(http" not in picture.replace(" ", "")
     pages = {path.name for path in out.parent.glob("*.html")}
     assert pages == {"class.html", *(f"class-{name.removesuffix('.py')}.html" for name in [*BAD, "right.py"])}
     assert "summed" not in (out.parent / "class-right.html").read_text(encoding="utf-8")

@@ -49,10 +49,16 @@ def test_any_mixture_is_read_back(shares, velocity, decay, seed):
     moved = sum(c * each["w"] for c, each in zip(shares, gradients, strict=True))
     moved += velocity * buffer["w"] + decay * before["w"]
     after = {"w": before["w"] - 0.1 * moved}
-    tensor = read(Update(before, after, 0.1, [Gradient(each) for each in gradients], buffer))["w"]
+    solved = recipe.solve(Update(before, after, 0.1, [Gradient(each) for each in gradients], buffer))["w"]
+    tensor = solved.recipe
     found = [*(share.value for share in tensor.shares), tensor.velocity.value, tensor.decay.value]
     assert found == pytest.approx([*shares, velocity, decay], abs=1e-6)
     assert tensor.residual < 1e-9
+    exact, first = np.array(found), np.eye(len(found))[0]
+    share = np.linalg.norm(gradients[0]["w"]) / np.linalg.norm(moved)
+    assert solved.apart(exact + 0.1 * first) == pytest.approx(0.1 * share, rel=1e-3)
+    assert solved.along(exact - 2 * first, first) == pytest.approx(2, rel=1e-3)
+    assert solved.floor(exact) == pytest.approx(tensor.floor, rel=1e-3)
 
 
 def told(tensor):

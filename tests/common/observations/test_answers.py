@@ -82,6 +82,7 @@ def test_medians_and_values_of_rounds_stand_in_columns_without_what_does_not_exi
     assert [fast[f"ratio{each}"] for each in ("", "_low", "_high", "_n")] == [3.5, 1.0, 6.0, 6]
     assert [slow["rows"], slow["rows_n"], slow["ratio_n"], slow["else_n"]] == [2.0, 1, 0, 0]
     assert all(math.isnan(slow[name]) for name in ("rows_low", "ratio", "ratio_low", "ratio_high", "else"))
+    assert found["ratio_n"].dtype == int
     assert [*in_columns(medians(table()), ["rows"])] == ["rows", "rows_low", "rows_high", "rows_n"]
     rounds = [("", "", 2, "fast", number) for number in (1, 2)]
     index = pd.MultiIndex.from_tuples(rounds, names=[*CONDITION, "series", "round"])

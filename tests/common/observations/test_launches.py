@@ -50,10 +50,15 @@ def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_lo
     # Windows of ten steps: the rank that waits longest waits 2, 4 and 9 ms in them.
     record = make_record("amber_ring", 2, (2.0, 2.0, 2.0))
     waits = {(0, 20): 0.001, (0, 30): 0.004, (0, 40): 0.001, (1, 20): 0.002, (1, 30): 0.001, (1, 40): 0.009}
-    windows = [structs.replace(window, input_seconds=waits[window.rank, window.step]) for window in record.windows]
+    windows = [
+        structs.replace(window, input_seconds=waits[window.rank, window.step], seconds=0.02 + window.rank)
+        for window in record.windows
+    ]
     silent = make_record("cobalt_replicas", 2)
     launches = table(named(changed(record, windows=windows), silent))
     assert launches["input_seconds"].tolist() == pytest.approx([0.0004, math.nan], nan_ok=True)
+    # The first rank's windows, whichever waits longest.
+    assert launches["measured_seconds"][0] == pytest.approx(0.06)
 
 
 def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
@@ -129,6 +134,7 @@ def test_launches_over_links_of_a_chosen_bandwidth_share_the_plot_of_the_longest
     records = [changed(over_hosts(megabits=10.0 * place), task=task) for place, task in enumerate(lengths, start=1)]
     launches = table(named(*records))
     assert launches["task"].tolist() == ["--preset digits --scaling weak --warmup-steps 20 --window-steps 10"] * 3
+    assert launches["bandwidth_bits_per_second"].tolist() == [1e7, 2e7, 3e7]
     assert launches["link_bytes_per_second"].tolist() == [record.link.bytes_per_second for record in records]
 
 
@@ -146,6 +152,7 @@ def test_a_launch_is_observed_by_its_times_and_without_exchange_they_are_of_that
     assert found["seconds"].tolist() == pytest.approx([0.002, 0.003, 0.001])
     assert found["seconds_per_row"].tolist() == pytest.approx([0.002 / 128, 0.003 / 128, 0.001 / 128])
     about = observations().drop_duplicates("launch")
+    assert [*about[["low", "high", "round"]].dtypes] == [float, float, int]
     assert about["part"].tolist() == ["", "", "without exchange"]
     assert {*about["series"], *about["x"]} == {"amber_ring", 2}
 
@@ -154,6 +161,7 @@ def test_a_round_is_the_plans_or_else_the_place_among_equals():
     assert observations().drop_duplicates("launch")["round"].tolist() == [1, 2, 1]
     plan = pd.DataFrame({"launch": ["amber_ring-2w-02", "amber_ring-2w-00"], "repetition": [7, 8]})
     found = observations(plan).drop_duplicates("launch").set_index("launch")["round"]
+    assert found.dtype == int
     assert found.drop("amber_ring-2w-01").to_dict() == {"amber_ring-2w-00": 8, "amber_ring-2w-02": 7}
     assert found["amber_ring-2w-01"] < 0
     assert {*in_rounds(observations(plan))["launch"]} == {"amber_ring-2w-00", "amber_ring-2w-02"}

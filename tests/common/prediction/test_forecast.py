@@ -55,7 +55,7 @@ def test_what_was_verified_is_told_from_what_is_extrapolated():
 
 def test_65_536_workers_are_predicted():
     [row] = forecast(make_measured(), [scenario(workers=65_536)])
-    assert row.low_95 <= row.seconds <= row.high_95
+    assert row.low_95 <= row.low_80 <= row.seconds <= row.high_80 <= row.high_95
     assert row.efficiency < 0.01
 
 

@@ -50,10 +50,13 @@ def test_a_token_bucket_fills_while_a_message_is_waited_for():
     assert COSTS.seconds(Wire(100e6, burst_bytes=10**6), TWO, 1e6) == pytest.approx(1e6 * wire.seconds_per_byte)
 
 
-def test_halving_sends_what_is_not_in_place_once_more():
+def test_halving_sends_what_is_not_in_place_once_more_and_the_others_as_a_ring_or_one_message():
     # Of four ranks two have their quarter where it belongs (jax_impl/strategies.py has the sum over ranks).
     assert critical_path("halving_scatter", 2) == CriticalPath(1, 0.5, ways_of_each=1)
     assert critical_path("halving_scatter", 4) == CriticalPath(3, 1.0, ways_of_each=1)
+    assert critical_path("reduce_scatter", 4) == critical_path("all_reduce", 4)
+    assert critical_path("all_gather", 4) == CriticalPath(3, 0.75)
+    assert critical_path("send_receive", 4) == CriticalPath(1, 1.0)
 
 
 def test_a_collective_without_a_formula_is_refused():

@@ -87,6 +87,8 @@ def test_intervals_come_with_six_launches_and_hold_the_estimates():
     enough = numbers(fit(SIZES, launches(line, FEWEST_LAUNCHES, NOISE)))
     assert (enough[:, 1] < enough[:, 0]).all()
     assert (enough[:, 0] < enough[:, 2]).all()
+    in_two = fit(SIZES, launches(eager_then_rendezvous, FEWEST_LAUNCHES, NOISE))
+    assert all(point.low <= point.value <= point.high for point in in_two.breakpoints)
 
 
 def test_with_fewer_than_three_sizes_there_is_no_fit_and_without_growth_no_bandwidth():
@@ -142,6 +144,8 @@ def test_nothing_that_is_fitted_is_negative_and_the_pieces_cover_the_sizes_in_or
     assert all(piece.latency_seconds.value >= 0 for piece in found.pieces)
     assert all(piece.bytes_per_second.value > 0 for piece in found.pieces)
     assert (found.pieces[0].from_bytes, found.pieces[-1].to_bytes) == (sizes[0], sizes[-1])
+    for piece in found.pieces:
+        assert sizes.index(piece.to_bytes) - sizes.index(piece.from_bytes) >= 2
     for before, after in pairwise(found.pieces):
         assert sizes.index(after.from_bytes) == sizes.index(before.to_bytes) + 1
     assert [point.value for point in found.breakpoints] == [piece.from_bytes for piece in found.pieces[1:]]

@@ -190,6 +190,9 @@ def test_rates_are_paired_by_round_with_the_faster_one_first():
     assert paired.log_ratios({1: 2.0}, {2: 2.0}) == {}
     rates = {"slow": {1: 1.0, 2: 4.0}, "fast": {1: 3.0, 2: 3.0, 3: 9.0}, "elsewhere": {4: 1.0}}
     [found] = paired.judge_all(rates)
+    assert [each.first for each in paired.judge_all(dict(reversed(rates.items())))] == ["fast"]
+    [tied] = paired.judge_all({"one": {1: 2.0}, "other": {1: 2.0}})
+    assert tied.first == "one"
     assert (found.first, found.second) == ("fast", "slow")
     assert found.logs == {1: pytest.approx(math.log(3.0)), 2: pytest.approx(math.log(0.75))}
     assert found.judgement.ratio == pytest.approx(1.5)
