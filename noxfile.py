@@ -173,6 +173,12 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session(tags=[DEVELOPMENT])
+def soak(session: nox.Session) -> None:
+    """Interrupt sessions and change their records at random, for an hour or `-- --minutes N`, and see what is lost."""
+    run_with_tools(session, "-m", "tests.soak", *session.posargs, environments=["torch"])
+
+
+@nox.session(tags=[DEVELOPMENT])
 def readme(session: nox.Session) -> None:
     """Write the README's tables of strategies and options from the declarations."""
     run_with_tools(session, "-m", "common.declarations.readme")

@@ -201,6 +201,8 @@ PARSERS = {
     **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
     "reports": partial(_parse_only, write_report),
     "reports.experiment": partial(_parse_only, experiment.write_report),
+    # It finds the commands that it starts here.
+    "tests.soak": lambda options: tyro.cli(importlib.import_module("tests.soak").Arguments, args=options),
     "tests.mutants": lambda options: mutants.command_line().parse_args(options),
     "tests.benchmarks": lambda options: tyro.cli(benchmarks.Arguments, args=options),
 }

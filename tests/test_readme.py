@@ -108,6 +108,7 @@ TOO_LONG = {
     "nox -s slurm": "nine minutes; CI launches in Slurm as well",
     "nox -s hosts": "ten minutes; CI launches over virtual hosts as well",
     "nox -s tests -- --fast": "minutes; CI runs all of it in `nox -s tests`",
+    "nox -s soak -- --minutes 60": "an hour",
     "nox -s (mutants( -- --since main)?|benchmark)": "half an hour, on a machine with nothing else to do",
     r"\.nox/tools/bin/python -m tests\.benchmarks\.\w+": "20 minutes, on a machine with nothing else to do",
     "nox -s (tools|jax|accelerate)": "minutes of downloads",

@@ -1,0 +1,459 @@
+"""Interrupt sessions and change their records at random until the time is over, and look for what is lost or left.
+
+To start it: `nox -s soak -- --minutes 60`. An episode starts a session of torch's, and kills, stops or fills it up a
+few times, or cuts one of its files. Then the command that the session itself has noted goes on with it, until it ends.
+Every other episode changes records, manifests and plans of a finished session, and reads them into a report's tables.
+The exit status is 1 where anything was found, and each finding is printed with the command that repeats its episode.
+
+All happens in namespaces of its own where the system allows them: a session's lock is the soak's alone there, and a
+disk can be full. Without them these episodes are left out.
+"""
+
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from io import StringIO
+from itertools import count
+from pathlib import Path
+
+import psutil
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from common.errors import UserError, exit_with_one_line
+from common.laboratory import faults
+from common.launching import private_network
+from common.measurement import machine
+from common.paths import ROOT
+from common.records import manifest
+from common.records.files import record_paths
+from common.records.presentation import read_presented
+from common.records.training import Record
+from common.sessions.experiment import observed_of
+from common.sessions.folder import FINISHED
+from reports import experiment
+from reports.document import compose
+from reports.tables.material import Material
+from reports.tables.results import Results, origin_of, read_results
+from tests.benchmarks import endurance
+from tests.commands import runs_of
+
+APART = "LOCKSTEP_SOAK_APART"
+"""Environment variable that is set in namespaces of the soak's own."""
+
+SESSIONS = {
+    "one worker": ["compare", "--strategies", "torch_single", "--workers", "1"],
+    "two workers": ["compare", "--strategies", "torch_ddp", "--workers", "2"],
+    "faults": ["faults", "--strategies", "torch_ddp"],
+    "report": ["report"],
+}
+"""By name the Nox session and options of what is interrupted."""
+
+OFTEN = ("one worker", "one worker", "one worker", "two workers", "faults", "report")
+"""As often as each is interrupted: what takes long is seldom."""
+
+OPTIONS = {
+    "compare": ["--preset", "digits", "--repetitions", "1"],
+    "faults": ["--repetitions", "1", "--deadline-seconds", "120"],
+}
+
+TO_SESSION = ("kill", "kill group", "SIGTERM", "SIGINT", "SIGINT twice", "SIGHUP", "stop", "stop and kill", "cut")
+TO_WORKER = ("kill worker", "stop worker")
+ODD_VALUES = (
+    *(None, True, -1, 0, 1, 2.5, -0.0, 1e-320, 1e300, 2**53, 10**400, float("nan"), float("inf"), "", "x", "\ud800"),
+    *("../../etc/passwd", "2026-01-01", "#\n*_$", [], [[]], [None], {}, {"a": 1}),
+)
+
+_LONGEST_SECONDS, _SLOW_SECONDS = 600.0, 60
+"""After which a session counts as one that hangs, and a report's tables."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Interrupt sessions and change records at random."""
+
+    minutes: float = 60.0
+    seed: int | None = None
+    """Decides every episode; none: a new one, which is printed."""
+    episode: int | None = None
+    """Only the episode of this number."""
+    changes: int = 200
+    """Changed folders in one episode; every 250th is made a PDF as well."""
+
+
+@dataclass
+class Tally:
+    """What was done how often, and what was found."""
+
+    done: Counter[str] = field(default_factory=Counter[str])
+    found: list[str] = field(default_factory=list[str])
+
+
+def main() -> None:
+    """Run episodes until the time is over. Raises UserError where the first sessions, undisturbed, don't end well."""
+    arguments, console = tyro.cli(Arguments, description=__doc__), Console(width=140, markup=False, highlight=False)
+    if APART in os.environ:
+        # A new network namespace has its loopback switched off.
+        os.environ[machine.PRIVATE_NETWORK] = "1"
+        private_network.enter()
+        del os.environ[machine.PRIVATE_NETWORK]
+    elif not subprocess.run([*unshare(), "true"], capture_output=True).returncode:
+        mount = 'mount -t tmpfs -o mode=1777 soak /dev/shm && "$@"'
+        os.environ[APART] = "1"
+        os.execvp("unshare", [*unshare(), "sh", "-c", mount, "sh", sys.executable, *sys.orig_argv[1:]])
+    else:
+        console.print("No namespaces here: full disks are left out, and no other comparison may run meanwhile.")
+    seed = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
+    console.print(f"Seed {seed}.")
+    deadline, tally = time.monotonic() + 60 * arguments.minutes, Tally()
+    with tempfile.TemporaryDirectory(prefix="soak-") as folder:
+        os.environ["XDG_CACHE_HOME"] = str(Path(folder, "cache"))
+        for number in count() if arguments.episode is None else [arguments.episode]:
+            if time.monotonic() > deadline:
+                break
+            chance, found = random.Random(f"{seed} {number}"), len(tally.found)
+            if number % 2:
+                about = change_records(chance, Path(folder), arguments.changes, tally)
+            else:
+                about = interrupt(chance, Path(folder), tally)
+            console.print(f"{number:>4} {about}: {'; '.join(tally.found[found:]) or 'well'}")
+            if tally.found[found:]:
+                console.print(f"     Again: nox -s soak -- --seed {seed} --episode {number}")
+    table = Table("what", "how often")
+    for what, times in sorted(tally.done.items()):
+        table.add_row(what, str(times))
+    table.add_row("found", str(len(tally.found)))
+    console.print(table)
+    sys.exit(int(bool(tally.found)))
+
+
+def unshare() -> list[str]:
+    """The command that runs another one in namespaces of its own, all of which ends with it."""
+    return [
+        *["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    ]
+
+
+def command_of(name: str, folder: Path) -> list[str]:
+    """The command of a session whose records and report go to this folder."""
+    session, *options = SESSIONS[name]
+    results = folder / "results" / ("session" if session == "report" else "")
+    options += [*OPTIONS.get(session, []), "--results", str(results), "--out", str(folder / "report.pdf")]
+    [command] = runs_of(session, options)
+    return command
+
+
+def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Start a command whose processes and temporary files are known by the folder, where its output goes."""
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
+    own = {endurance.MARK: folder.name, "TMPDIR": str(folder / "tmp")}
+    with (folder / "output").open("ab") as output:
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | own,
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+@cache
+def undisturbed(name: str, above: Path) -> tuple[Path, float]:
+    """The folder of a session that nobody disturbs, and its seconds. Raises UserError where it doesn't end well."""
+    folder, begun = above / f"undisturbed {name}", time.monotonic()
+    if status := start(command_of(name, folder), folder).wait(_LONGEST_SECONDS):
+        raise UserError(f"{name} ended with status {status}: {(folder / 'output').read_text()[-2000:]}")
+    [session] = (folder / "results").iterdir()
+    return session, time.monotonic() - begun
+
+
+def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
+    """Interrupt a session a few times, let it go on to its end, and look at what it left; returns what was done."""
+    name, kind = chance.choice(OFTEN), chance.choice(["session", "session", "session", "worker", "disk"])
+    reference, seconds = undisturbed("one worker" if name == "report" else name, above)
+    folder = Path(tempfile.mkdtemp(prefix="episode-", dir=above))
+    results, before = folder / "results", endurance.files(folder)
+    command, done, kept, cut = command_of(name, folder), list[str](), dict[Path, bytes](), set[str]()
+    is_mounted = kind == "disk" and APART in os.environ and name != "report"
+    results.mkdir()
+    if name == "report":
+        shutil.copytree(reference, results / "session")
+        seconds /= 4
+    if is_mounted:
+        size = chance.randrange(8, 400)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "soak", str(results)], check=True)
+        done.append(f"disk of {size} KiB")
+        wait_for(start(command, folder), tally)
+        tally.done["full disk"] += 1
+        subprocess.run(["mount", "-o", "remount,size=1g", str(results)], check=True)
+    for _ in range(chance.randrange(2, 9) if kind == "session" else int(kind == "worker")):
+        process = start(command, folder)
+        what = chance.choice(TO_WORKER if kind == "worker" else TO_SESSION)
+        moment = chance.uniform(0.2, chance.choice((5.0, 15.0, seconds)))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(moment)
+        if process.poll() is None:
+            done.append(f"{what} after {moment:.1f} s")
+            tally.done[what] += 1
+            disturb(what, process, chance)
+        wait_for(process, tally)
+        tally.found += endurance.left(folder, before)
+        sessions = [*results.glob("*")]
+        kept |= {path: path.read_bytes() for session in sessions for path in noted_records(session)}
+        files = [path for session in sessions for path in session.rglob("*") if path.is_file()]
+        if what == "cut" and files:
+            path = chance.choice(sorted(files))
+            os.truncate(path, chance.randrange(path.stat().st_size + 1))
+            cut.add(path.name)
+            kept.pop(path, None)
+            done.append(f"cut {path.name} to {path.stat().st_size} bytes")
+        noted = next(iter(sorted(results.glob("*/command.txt"))), None)
+        if noted and noted.name not in cut and name != "report":
+            _, _, session, _, *options = shlex.split(noted.read_text())
+            [command] = runs_of(session, options)
+        tally.done["resumed"] += 1
+        if name != "report" and any(results.glob(f"*/{FINISHED}")):
+            break  # It would begin another session.
+    if finished := [path.parent for path in results.glob(f"*/{FINISHED}")]:
+        # Of a session that was interrupted in its report.
+        again = ["--again"] if name == "faults" else ["--results"]
+        [command] = runs_of("faults" if name == "faults" else "report", [*again, str(finished[0]), *command[-2:]])
+    if not (folder / "report.html").exists() or not finished or name == "report":
+        wait_for(start(command, folder), tally)
+    tally.found += endurance.left(folder, before)
+    tally.found += lost(results, reference, kept, cut, kind)
+    if not (folder / "report.pdf").exists() or not (folder / "report.html").exists():
+        tally.found.append("no report")
+    tally.found += [f"{path.name} is left beside the report" for path in folder.glob(".*")]
+    tally.found += tracebacks((folder / "output").read_text(errors="replace"))
+    if is_mounted:
+        subprocess.run(["umount", str(results)], check=True)
+    shutil.rmtree(folder)
+    return f"{name}, {', '.join(done) or 'nothing in time'}"
+
+
+def noted_records(session: Path) -> list[Path]:
+    """The records of launches that ended ok and were noted, which nobody may change any more."""
+    paths = [session / name for name in manifest.read(session) if name.endswith(".json")]
+    return [path for path in paths if path.exists() and b'"status": "ok"' in path.read_bytes()]
+
+
+def wait_for(process: subprocess.Popen[bytes], tally: Tally) -> None:
+    """Wait until the process has ended; one that doesn't is killed, and found."""
+    try:
+        process.wait(_LONGEST_SECONDS)
+    except subprocess.TimeoutExpired:
+        tally.found.append("it hangs")
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def disturb(what: str, process: subprocess.Popen[bytes], chance: random.Random) -> None:
+    """Do this to a session that runs, or to one of the processes below it."""
+    target = psutil.Process(process.pid)
+    if what in TO_WORKER:
+        target = chance.choice([target, *target.children(recursive=True)][1:] or [target])
+    with suppress(psutil.NoSuchProcess, ProcessLookupError):
+        if what == "kill group":
+            os.killpg(process.pid, signal.SIGKILL)
+        elif what.startswith("SIG"):
+            target.send_signal(getattr(signal, what.split()[0]))
+            if what.endswith("twice"):
+                time.sleep(chance.uniform(0.0, 1.0))
+                target.send_signal(signal.SIGINT)
+        elif what.startswith("stop"):
+            target.suspend()
+            time.sleep(chance.uniform(0.1, 3.0))
+            target.kill() if what == "stop and kill" else target.resume()
+        else:
+            target.kill()
+
+
+def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str], kind: str) -> Iterator[str]:
+    """What isn't in the folder of a session that has ended as in that of one that nobody disturbed."""
+    finished = [path.parent for path in results.glob(f"*/{FINISHED}")]
+    if len(finished) != 1 or (len([*results.iterdir()]) > 1 and not cut & {"options.txt", "fingerprint.txt"}):
+        yield f"{len(finished)} of {len([*results.iterdir()])} folders are finished"
+        return
+    for path, content in kept.items():
+        if "manifest.sha256" not in cut and path.is_relative_to(finished[0]) and path.read_bytes() != content:
+            yield f"{path.name} was made again"
+    expected, there = ({str(path.relative_to(each)) for path in each.rglob("*")} for each in (reference, finished[0]))
+    # A launch whose worker was killed leaves less.
+    missing = {name for name in expected - there if kind != "worker" or name.endswith((".json", ".log"))}
+    yield from (f"{name} is missing" for name in sorted(missing))
+    yield from (f"{name} is left" for name in sorted(there - expected))
+    differences = manifest.in_words(manifest.check(finished[0]))
+    told = [results.with_name(name) for name in ("report.html", "output")]
+    text = "".join(path.read_text(errors="replace") for path in told if path.exists())
+    # A report names the file that was cut, or the session's own sentence refuses it.
+    yield from (each for each in differences if not cut or each.split()[0] not in text)
+
+
+def tracebacks(output: str) -> Iterator[str]:
+    """The last line of each traceback but those of Ctrl-C, which may come while Python still imports."""
+    for text in output.split("Traceback (most recent call last):\n")[1:]:
+        last = next((line for line in text.splitlines() if not line.startswith(" ")), "")
+        if not last.startswith("KeyboardInterrupt"):
+            yield f"a traceback: {last}"
+
+
+def change_records(chance: random.Random, above: Path, times: int, tally: Tally) -> str:
+    """Change files of a finished session, again and again, and read it; returns what was done."""
+    name = chance.choice(["two workers", "two workers", "faults"])
+    original, failures = undisturbed(name, above)[0], Counter[str]()
+    examples = dict[str, str]()
+    for turn in range(times):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
+            folder = Path(shutil.copytree(original, Path(made, "session")))
+            done = [change(folder, chance) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
+            failure = failure_of_tables(folder, name)
+            if not failure and turn % 250 == 249:
+                failure = failure_of_report(folder, name)
+        tally.done["changed folders"] += 1
+        if failure:
+            failures[failure] += 1
+            examples.setdefault(failure, f"{failure} (turn {turn}: {'; '.join(done)})")
+    tally.found += [f"{failures[each]} times {example}" for each, example in examples.items()]
+    return f"{times} changed folders of {name}"
+
+
+def change(folder: Path, chance: random.Random) -> str:
+    """Change one file of a session at random; returns what was done to it."""
+    records = [path for place in (folder, *folder.glob("*/")) for path in record_paths(place)]
+    others = [path for path in folder.rglob("*") if path.is_file() and path not in records]
+    path = chance.choice(sorted(records if records and chance.random() < 0.7 else others))
+    content, name = path.read_bytes(), path.name
+    try:
+        values = json.loads(content)
+    except ValueError:
+        values = None
+    how = chance.choice(["cut", "empty", "binary", "utf-16", "swap", "copy", "delete", "line", "digit"])
+    if isinstance(values, dict) and values and chance.random() < 0.7:
+        how = chance.choice(["value", "value", "missing", "added"])
+        place, inner = list[object](), values
+        while True:
+            key = chance.choice(sorted(inner) if isinstance(inner, dict) else range(len(inner)))
+            place.append(key)
+            if not isinstance(inner[key], dict | list) or not inner[key] or chance.random() < 0.2:
+                break
+            inner = inner[key]
+        if how == "missing":
+            del inner[key]
+        else:
+            value = chance.choice(ODD_VALUES)
+            where = key if how == "value" else "odd"
+            if isinstance(inner, dict):
+                inner[where] = value
+            else:
+                inner[key] = value
+            how += f" {value!r:.20}"
+        path.write_text(json.dumps(values), encoding="utf-8")
+        return f"{name}: {how} at {'.'.join(map(str, place))}"
+    other = chance.choice(sorted(records or others))
+    lines = content.splitlines(keepends=True) or [b""]
+    line = chance.randrange(len(lines))
+    digits = [place for place, letter in enumerate(content) if letter in b"0123456789"] or [0]
+    digit = chance.choice(digits)
+    changes: dict[str, Callable[[], object]] = {
+        "cut": lambda: path.write_bytes(content[: chance.randrange(len(content) + 1)]),
+        "empty": lambda: path.write_bytes(b""),
+        "binary": lambda: path.write_bytes(chance.randbytes(300)),
+        "utf-16": lambda: path.write_bytes(content.decode("latin-1").encode("utf-16")),
+        "swap": lambda: (path.write_bytes(other.read_bytes()), other.write_bytes(content)),
+        "copy": lambda: path.with_name(f"copy-{name}").write_bytes(content),
+        "delete": path.unlink,
+        "line": lambda: path.write_bytes(b"".join(chance.choice((lines[:line] + lines[line + 1 :], lines + lines)))),
+        "digit": lambda: path.write_bytes(
+            content[:digit] + chance.choice((b"-", b"9" * 30, b"x")) + content[digit + 1 :]
+        ),
+    }
+    changes[how]()
+    return f"{name}: {how}"
+
+
+def failure_of_tables(folder: Path, name: str) -> str:
+    """Why a session's folder gives neither a report's tables nor one sentence; empty where it does."""
+    try:
+        with redirect_stdout(StringIO()) as notes, at_most(_SLOW_SECONDS):
+            if name == "faults":
+                launches = faults.EXPERIMENT.gather(folder, read_presented(folder, Record))
+                if not launches:
+                    return ""
+                found = observed_of(faults.EXPERIMENT, launches)
+                found.write(folder)
+                records = read_presented(folder, Record)
+                content, _ = experiment.compose(found, [*records.values()], origin_of(folder, record_paths(folder)))
+                damaged = []
+            else:
+                results = read_results(folder)
+                if is_known(results):
+                    return ""
+                material = Material(results)
+                content, _ = compose(material)
+                material.write(folder / "tables")
+                damaged = [*results.damaged]
+        text = json.dumps(content, ensure_ascii=False) + notes.getvalue()
+        unsaid = [each for each in damaged if each not in text]
+        return f"it doesn't say that {unsaid[0]} is damaged" if unsaid else ""
+    except UserError as error:
+        return f"several lines: {error}" if "\n" in str(error) else ""
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        own = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(str(ROOT))]
+        own = [each for each in own if ".nox" not in each.filename]
+        return (
+            f"{type(error).__name__} in {Path(own[-1].filename).name}:{own[-1].lineno} ({place.name}): {error!s:.100}"
+        )
+
+
+def is_known(results: Results, known: set[int] = set()) -> bool:  # noqa: B006 (what the process has seen)
+    """Whether a report's tables were made of the same results before: damaged records are left out of them."""
+    plan = "" if results.plan is None else results.plan.to_csv()
+    differences = [*manifest.in_words(results.origin.differences), *sorted(results.damaged)]
+    seen = hash((repr(results.records), plan, repr(results.left_out), repr(results.ceilings), *differences))
+    return seen in known or bool(known.add(seen))
+
+
+def failure_of_report(folder: Path, name: str) -> str:
+    """Why no PDF can be made of a session's folder, although its tables can."""
+    session = ["reports.experiment"] if name == "faults" else ["reports"]
+    command = [sys.executable, "-m", *session, "--results", str(folder), "--out", str(folder / "report.pdf")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=_LONGEST_SECONDS)
+    is_sentence = done.returncode == 2 and "Traceback" not in done.stderr
+    return "" if is_sentence or not done.returncode else f"no PDF: {done.stderr[-300:]}"
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError where the block takes longer."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"it took more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+if __name__ == "__main__":
+    exit_with_one_line(main)

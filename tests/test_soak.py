@@ -1,0 +1,90 @@
+"""tests/soak.py: what it looks for is found where it is."""
+
+import random
+import shutil
+import subprocess
+
+import pytest
+
+from common.records import manifest
+from common.sessions.folder import FINISHED
+from tests import soak
+from tests.benchmarks import endurance
+
+RECORD = b'{"status": "ok"}'
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """The folder of a session that nobody disturbed, and that of one in an episode's results, which is the same."""
+    reference, session = tmp_path / "reference", tmp_path / "results" / "session"
+    reference.mkdir()
+    (reference / "one.json").write_bytes(RECORD)
+    (reference / FINISHED).touch()
+    manifest.note(reference, [reference / "one.json"])
+    shutil.copytree(reference, session)
+    return reference, session
+
+
+def lost(folders, kept=None):
+    reference, session = folders
+    return [*soak.lost(session.parent, reference, kept or {}, set(), "session")]
+
+
+def test_a_session_that_went_on_as_it_should_has_lost_nothing(folders):
+    assert soak.noted_records(folders[1]) == [folders[1] / "one.json"]
+    assert lost(folders, {folders[1] / "one.json": RECORD}) == []
+
+
+def test_a_record_that_is_lost_changed_or_made_again_is_found(folders):
+    record = folders[1] / "one.json"
+    record.write_bytes(RECORD + b"\n")
+    assert lost(folders, {record: RECORD}) == [
+        "one.json was made again",
+        "one.json differs from what its launch left.",
+    ]
+    record.unlink()
+    assert lost(folders) == ["one.json is missing", "one.json is missing."]
+
+
+def test_a_temporary_file_and_a_second_folder_are_found(folders):
+    (folders[1] / ".one.json.abcd").touch()
+    assert lost(folders) == [".one.json.abcd is left"]
+    shutil.copytree(folders[1], folders[1].with_name("another"))
+    assert lost(folders) == ["2 of 2 folders are finished"]
+
+
+def test_a_process_that_is_left_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(endurance, "_LEAVE_SECONDS", 0.2)
+    before = endurance.files(tmp_path)
+    process = soak.start(["sleep", "30"], tmp_path)
+    try:
+        [sentence] = endurance.left(tmp_path, before)
+        assert sentence == f"still running: sleep ({process.pid})"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_traceback_is_found_but_not_that_of_an_interrupted_import():
+    text = "Traceback (most recent call last):\n  File\n{}: it\n"
+    assert [*soak.tracebacks(text.format("ValueError") + text.format("KeyboardInterrupt"))] == [
+        "a traceback: ValueError: it"
+    ]
+
+
+def test_tables_that_end_in_a_traceback_are_found_and_a_sentence_is_none(tmp_path, monkeypatch):
+    assert soak.failure_of_tables(tmp_path, "one worker") == ""
+
+    def read_results(folder):
+        raise KeyError("windows")
+
+    monkeypatch.setattr(soak, "read_results", read_results)
+    assert soak.failure_of_tables(tmp_path, "one worker").startswith("KeyError in test_soak.py:")
+
+
+def test_the_same_seed_makes_the_same_changes(folders):
+    reference, session = folders
+    for seed in range(20):
+        assert soak.change(reference, random.Random(seed)) == soak.change(session, random.Random(seed))
+        assert subprocess.run(["diff", "-r", reference, session]).returncode == 0
