@@ -43,6 +43,7 @@ STRATEGY = PARTS_OF_A_MODEL[-1]
 SCOPE = Scope(strategies=("torch_ddp",), repetitions=2)
 [DDP] = SCOPE.chosen
 BATCH = PRESETS["pathway"].batch
+STARTED_AT = "2026-01-31T12:00:00+00:00"
 
 
 def test_a_session_replays_the_messages_of_its_trace_beside_the_whole_step_and_reports_it(tmp_path):
@@ -80,7 +81,7 @@ def trace(monkeypatch, tmp_path):
             path = folder / f"{launch.name}.json"
             path.parent.mkdir(exist_ok=True)
             known = declared(STRATEGY, launch.task, launch.options, launch.workers)
-            write_record(path, record := Record(**known, **ended, started_at="2026-01-31T12:00:00+00:00"))
+            write_record(path, record := Record(**known, **ended, examples_per_step=BATCH, started_at=STARTED_AT))
             if messages:
                 write_record(trace_path(path), trace_of(STRATEGY, messages))
             return record
@@ -155,7 +156,7 @@ def leave_steps(folder, base, step, alone, scope=SCOPE, repetitions=(1, 2), stat
             seconds = of_strategy if launch.strategy in scope.chosen else base
             known = declared(launch.strategy, launch.task, launch.options, launch.workers)
             windows = [{"rank": 0, "step": 50, "steps": 10, "seconds": 10 * seconds}]
-            record = Record(**known, status=status, started_at="2026-01-31T12:00:00+00:00", windows=windows)
+            record = Record(**known, status=status, started_at=STARTED_AT, windows=windows)
             write_record(folder / f"{launch.name}.json", changed(record, examples_per_step=BATCH))
 
 
