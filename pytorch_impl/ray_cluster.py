@@ -26,13 +26,10 @@ from common.errors import LaunchFailedError, UserError, print_note
 from common.files import write_atomically
 from common.launching.processes import end_at_deadline
 from common.paths import ROOT, new_record
-from pytorch_impl.strategies import RAY_TRAIN, RayOptions
+from pytorch_impl.strategies import RAY_OBJECT_STORE_BYTES, RAY_TRAIN, RayOptions
 
 _ANSWER_SECONDS = 10
 """What a cluster has for accepting a connection, and the last lines for being printed."""
-
-_OBJECT_STORE_BYTES = 80 * 2**20
-"""Ray takes at least 75 MiB of shared memory for objects. Gradients don't go through it."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ def connected(job: Job) -> Iterator[str]:
                 ray.init(
                     "local",
                     num_cpus=job.workers,
-                    object_store_memory=_OBJECT_STORE_BYTES,
+                    object_store_memory=RAY_OBJECT_STORE_BYTES,
                     include_dashboard=False,
                     _temp_dir=folder,
                     **quiet,

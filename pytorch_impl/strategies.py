@@ -160,6 +160,9 @@ TORCHRUN = Launcher(
     plain_processes=True,
 )
 
+RAY_OBJECT_STORE_BYTES = 80 * 2**20
+"""Of shared memory: Ray takes at least 75 MiB for objects, and gradients aren't among them."""
+
 RAY_DRIVER = Launcher(name="Ray", command=PROCESS.command)
 """A single process that has Ray start the others."""
 
@@ -297,8 +300,8 @@ class RayOptions(ReplicatedOptions):
         return self.address is not None
 
     def shared_memory_bytes(self, task: Task | None, workers: int) -> int:
-        """Ray's object store as well, which it takes at once: 80 MiB, for a few KiB of objects."""
-        return super().shared_memory_bytes(task, workers) + (0 if self.is_elsewhere else 80 * 2**20)
+        """Ray's object store as well, which it takes at once."""
+        return super().shared_memory_bytes(task, workers) + (0 if self.is_elsewhere else RAY_OBJECT_STORE_BYTES)
 
 
 # Early refusals

@@ -124,8 +124,8 @@ def check(
     updates = [update for step in steps for update in step.updates]
     read = tuple(beside_declared(step.updates[0].step, step.updates) for step in steps)
     reading = Reading(read, 0.0, tuple(sorted(apart)))
-    said = mistakes.named(updates[0].trained, reading, updates, REMEDIES)
-    return len(ranks), replace(reading, mistakes=(*sentences, *said))
+    named = mistakes.named(updates[0].trained, reading, updates, REMEDIES)
+    return len(ranks), replace(reading, mistakes=(*sentences, *named))
 
 
 def _evidence(folder: Path) -> Iterator[list[Kept]]:

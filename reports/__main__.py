@@ -37,7 +37,7 @@ def write_report(
     there = read_results(against) if against else None
     if there and there.folder.resolve() == here.folder.resolve():
         raise UserError(f"{against} can't stand beside itself: name another folder with --against.")
-    shell.ensure_ready(out)
+    shell.ensure_ready(out, beside / "columns.csv")
     gc.freeze()
     gc.enable()
     material = Material(here, there)

@@ -183,69 +183,111 @@ def undisturbed(name: str, above: Path) -> tuple[Path, float]:
     return session, time.monotonic() - begun
 
 
+@dataclass
+class Episode:
+    """A session in a folder of its own, and what was done to it."""
+
+    name: str
+    kind: str
+    """What is done: session, worker, or disk."""
+    folder: Path
+    command: list[str]
+    """That goes on with the session."""
+    done: list[str] = field(default_factory=list[str])
+    kept: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
+    """Records that nobody may change any more."""
+    cut: set[str] = field(default_factory=set[str])
+    """Names of files that were cut."""
+
+    @property
+    def results(self) -> Path:
+        """The folder of the session's folder."""
+        return self.folder / "results"
+
+    @property
+    def finished(self) -> list[Path]:
+        """Folders of sessions whose launches are all made."""
+        return [path.parent for path in self.results.glob(f"*/{FINISHED}")]
+
+
 def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
     """Interrupt a session a few times, let it go on to its end, and look at what it left; returns what was done."""
     name, kind = chance.choice(OFTEN), chance.choice(["session", "session", "session", "worker", "disk"])
     reference, seconds = undisturbed("one worker" if name == "report" else name, above)
     folder = Path(tempfile.mkdtemp(prefix="episode-", dir=above))
-    results, before = folder / "results", endurance.files(folder)
-    command, done, kept, cut = command_of(name, folder), list[str](), dict[Path, bytes](), set[str]()
-    is_mounted = kind == "disk" and APART in os.environ and name != "report"
-    results.mkdir()
+    episode, before = Episode(name, kind, folder, command_of(name, folder)), endurance.files(folder)
+    episode.results.mkdir()
     if name == "report":
-        shutil.copytree(reference, results / "session")
+        shutil.copytree(reference, episode.results / "session")
         seconds /= 4
+    is_mounted = kind == "disk" and APART in os.environ and name != "report"
     if is_mounted:
-        size = chance.randrange(8, 400)
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "soak", str(results)], check=True)
-        done.append(f"disk of {size} KiB")
-        wait_for(start(command, folder), tally)
-        tally.done["full disk"] += 1
-        subprocess.run(["mount", "-o", "remount,size=1g", str(results)], check=True)
+        fill_disk(episode, chance.randrange(8, 400), tally)
     for _ in range(chance.randrange(2, 9) if kind == "session" else int(kind == "worker")):
-        process = start(command, folder)
-        what = chance.choice(TO_WORKER if kind == "worker" else TO_SESSION)
-        moment = chance.uniform(0.2, chance.choice((5.0, 15.0, seconds)))
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(moment)
-        if process.poll() is None:
-            done.append(f"{what} after {moment:.1f} s")
-            tally.done[what] += 1
-            disturb(what, process, chance)
-        wait_for(process, tally)
+        interrupt_once(episode, chance, seconds, tally)
         tally.found += endurance.left(folder, before)
-        sessions = [*results.glob("*")]
-        kept |= {path: path.read_bytes() for session in sessions for path in noted_records(session)}
-        files = [path for session in sessions for path in session.rglob("*") if path.is_file()]
-        if what == "cut" and files:
-            path = chance.choice(sorted(files))
-            os.truncate(path, chance.randrange(path.stat().st_size + 1))
-            cut.add(path.name)
-            kept.pop(path, None)
-            done.append(f"cut {path.name} to {path.stat().st_size} bytes")
-        noted = next(iter(sorted(results.glob("*/command.txt"))), None)
-        if noted and noted.name not in cut and name != "report":
-            _, _, session, _, *options = shlex.split(noted.read_text())
-            [command] = runs_of(session, options)
-        tally.done["resumed"] += 1
-        if name != "report" and any(results.glob(f"*/{FINISHED}")):
+        if name != "report" and episode.finished:
             break  # It would begin another session.
-    if finished := [path.parent for path in results.glob(f"*/{FINISHED}")]:
-        # Of a session that was interrupted in its report.
-        again = ["--again"] if name == "faults" else ["--results"]
-        [command] = runs_of("faults" if name == "faults" else "report", [*again, str(finished[0]), *command[-2:]])
-    if not (folder / "report.html").exists() or not finished or name == "report":
-        wait_for(start(command, folder), tally)
+    go_on_to_the_report(episode, tally)
     tally.found += endurance.left(folder, before)
-    tally.found += lost(results, reference, kept, cut, kind)
+    tally.found += lost(episode.results, reference, episode.kept, episode.cut, kind)
     if not (folder / "report.pdf").exists() or not (folder / "report.html").exists():
         tally.found.append("no report")
     tally.found += [f"{path.name} is left beside the report" for path in folder.glob(".*")]
     tally.found += tracebacks((folder / "output").read_text(errors="replace"))
     if is_mounted:
-        subprocess.run(["umount", str(results)], check=True)
+        subprocess.run(["umount", str(episode.results)], check=True)
     shutil.rmtree(folder)
-    return f"{name}, {', '.join(done) or 'nothing in time'}"
+    return f"{name}, {', '.join(episode.done) or 'nothing in time'}"
+
+
+def fill_disk(episode: Episode, kilobytes: int, tally: Tally) -> None:
+    """Start the session on a disk of this size, and make room when it has ended."""
+    results = str(episode.results)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "soak", results], check=True)
+    episode.done.append(f"disk of {kilobytes} KiB")
+    wait_for(start(episode.command, episode.folder), tally)
+    tally.done["full disk"] += 1
+    subprocess.run(["mount", "-o", "remount,size=1g", results], check=True)
+
+
+def interrupt_once(episode: Episode, chance: random.Random, seconds: float, tally: Tally) -> None:
+    """Start the session, or go on with it, and disturb it at a random moment; note what it has made by then."""
+    process = start(episode.command, episode.folder)
+    what = chance.choice(TO_WORKER if episode.kind == "worker" else TO_SESSION)
+    moment = chance.uniform(0.2, chance.choice((5.0, 15.0, seconds)))
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(moment)
+    if process.poll() is None:
+        episode.done.append(f"{what} after {moment:.1f} s")
+        tally.done[what] += 1
+        disturb(what, process, chance)
+    wait_for(process, tally)
+    sessions = [*episode.results.glob("*")]
+    episode.kept |= {path: path.read_bytes() for session in sessions for path in noted_records(session)}
+    files = [path for session in sessions for path in session.rglob("*") if path.is_file()]
+    if what == "cut" and files:
+        path = chance.choice(sorted(files))
+        os.truncate(path, chance.randrange(path.stat().st_size + 1))
+        episode.cut.add(path.name)
+        episode.kept.pop(path, None)
+        episode.done.append(f"cut {path.name} to {path.stat().st_size} bytes")
+    noted = next(iter(sorted(episode.results.glob("*/command.txt"))), None)
+    if noted and noted.name not in episode.cut and episode.name != "report":
+        _, _, session, _, *options = shlex.split(noted.read_text())
+        [episode.command] = runs_of(session, options)
+    tally.done["resumed"] += 1
+
+
+def go_on_to_the_report(episode: Episode, tally: Tally) -> None:
+    """Let the session go on to its end; of one that was interrupted in its report, have the report made."""
+    finished, command = episode.finished, episode.command
+    if finished:
+        again = ["--again"] if episode.name == "faults" else ["--results"]
+        session = "faults" if episode.name == "faults" else "report"
+        [command] = runs_of(session, [*again, str(finished[0]), *command[-2:]])
+    if not (episode.folder / "report.html").exists() or not finished or episode.name == "report":
+        wait_for(start(command, episode.folder), tally)
 
 
 def noted_records(session: Path) -> list[Path]:
@@ -299,8 +341,8 @@ def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str],
     yield from (f"{name} is missing" for name in sorted(missing))
     yield from (f"{name} is left" for name in sorted(there - expected))
     differences = manifest.in_words(manifest.check(finished[0]))
-    told = [results.with_name(name) for name in ("report.html", "output")]
-    text = "".join(path.read_text(errors="replace") for path in told if path.exists())
+    outputs = [results.with_name(name) for name in ("report.html", "output")]
+    text = "".join(path.read_text(errors="replace") for path in outputs if path.exists())
     # A report names the file that was cut, or the session's own sentence refuses it.
     yield from (each for each in differences if not cut or each.split()[0] not in text)
 
@@ -316,13 +358,13 @@ def tracebacks(output: str) -> Iterator[str]:
 def change_records(chance: random.Random, above: Path, times: int, tally: Tally) -> str:
     """Change files of a finished session, again and again, and read it; returns what was done."""
     name = chance.choice(["two workers", "two workers", "faults"])
-    original, failures = undisturbed(name, above)[0], Counter[str]()
+    original, failures, reported = undisturbed(name, above)[0], Counter[str](), set[int]()
     examples = dict[str, str]()
     for turn in range(times):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
             folder = Path(shutil.copytree(original, Path(made, "session")))
             done = [change(folder, chance) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
-            failure = failure_of_tables(folder, name)
+            failure = failure_of_tables(folder, name, reported)
             if not failure and turn % 250 == 249:
                 failure = failure_of_report(folder, name)
         tally.done["changed folders"] += 1
@@ -387,8 +429,11 @@ def change(folder: Path, chance: random.Random) -> str:
     return f"{name}: {how}"
 
 
-def failure_of_tables(folder: Path, name: str) -> str:
-    """Why a session's folder gives neither a report's tables nor one sentence; empty where it does."""
+def failure_of_tables(folder: Path, name: str, reported: set[int]) -> str:
+    """Why a session's folder gives neither a report's tables nor one sentence; empty where it does.
+
+    `reported` holds the hashes of results that tables were made of before, which isn't done again.
+    """
     try:
         with redirect_stdout(StringIO()) as notes, at_most(_SLOW_SECONDS):
             if name == "faults":
@@ -402,8 +447,10 @@ def failure_of_tables(folder: Path, name: str) -> str:
                 damaged = []
             else:
                 results = read_results(folder)
-                if is_known(results):
+                identity = hash_of(results)
+                if identity in reported:
                     return ""
+                reported.add(identity)
                 material = Material(results)
                 content, _ = compose(material)
                 material.write(folder / "tables")
@@ -422,12 +469,12 @@ def failure_of_tables(folder: Path, name: str) -> str:
         )
 
 
-def is_known(results: Results, known: set[int] = set()) -> bool:  # noqa: B006 (what the process has seen)
-    """Whether a report's tables were made of the same results before: damaged records are left out of them."""
+def hash_of(results: Results) -> int:
+    """The hash of all that a report's tables are made of, whatever the folder is called."""
     plan = "" if results.plan is None else results.plan.to_csv()
     differences = [*manifest.in_words(results.origin.differences), *sorted(results.damaged)]
-    seen = hash((repr(results.records), plan, repr(results.left_out), repr(results.ceilings), *differences))
-    return seen in known or bool(known.add(seen))
+    read = [results.records, results.replays, results.left_out, results.ceilings, results.origin.variables]
+    return hash((plan, *map(repr, read), *differences))
 
 
 def failure_of_report(folder: Path, name: str) -> str:

@@ -3,6 +3,7 @@
 import random
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -58,6 +59,10 @@ def test_a_process_that_is_left_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(endurance, "_LEAVE_SECONDS", 0.2)
     before = endurance.files(tmp_path)
     process = soak.start(["sleep", "30"], tmp_path)
+    # Just after exec(2) the kernel doesn't tell a process's environment yet.
+    deadline = time.monotonic() + 5
+    while not endurance.processes(tmp_path.name) and time.monotonic() < deadline:
+        time.sleep(0.01)
     try:
         [sentence] = endurance.left(tmp_path, before)
         assert sentence == f"still running: sleep ({process.pid})"
@@ -74,13 +79,13 @@ def test_a_traceback_is_found_but_not_that_of_an_interrupted_import():
 
 
 def test_tables_that_end_in_a_traceback_are_found_and_a_sentence_is_none(tmp_path, monkeypatch):
-    assert soak.failure_of_tables(tmp_path, "one worker") == ""
+    assert soak.failure_of_tables(tmp_path, "one worker", set()) == ""
 
     def read_results(folder):
         raise KeyError("windows")
 
     monkeypatch.setattr(soak, "read_results", read_results)
-    assert soak.failure_of_tables(tmp_path, "one worker").startswith("KeyError in test_soak.py:")
+    assert soak.failure_of_tables(tmp_path, "one worker", set()).startswith("KeyError in test_soak.py:")
 
 
 def test_the_same_seed_makes_the_same_changes(folders):

@@ -183,8 +183,8 @@ def read(world: World, losses: np.ndarray, weights: np.ndarray, remedies: Mappin
                 same = "" if 1 in later.apart else ", which are the same on all workers"
                 began = f"Its weights before the first step weren't the assignment's{same}. "
                 began += "Begin with assignment.load or assignment.weights, on every worker."
-                said = mistakes.named(trained, later, of_later, remedies)
-                return dataclasses.replace(later, mistakes=(began, *said))
+                sentences = mistakes.named(trained, later, of_later, remedies)
+                return dataclasses.replace(later, mistakes=(began, *sentences))
     return dataclasses.replace(found, mistakes=mistakes.named(trained, found, updates, remedies))
 
 

@@ -225,8 +225,6 @@ def _compared(
             "alone, where nothing reads them one by one"
         )
         return dataclasses.replace(certificate, verdict=ASYNCHRONOUS, note=note)
-    if record.examples_per_step < 1:
-        return dataclasses.replace(certificate, verdict=DEVIATES, note="its steps have no rows")
     if not record.recipe:
         raise UserError("no recipe is declared for what it computes")
     # Evidence that was kept can be read again, and has to be there.

@@ -59,7 +59,7 @@ def read_record(path: Path, kind: type[Kind]) -> Kind:
         raise UserError(f"{path} is of schema version {which}, this program reads {SCHEMA_VERSION}: {_REMEDY}.")
     try:
         record = from_json(values if version == SCHEMA_VERSION else _lifted(values), kind)
-        for flaw in record.flaws():
+        if flaw := next(iter(record.flaws()), ""):
             raise ValueError(flaw)
     except (UserError, ValueError, TypeError) as error:
         raise UserError(f"{path} is damaged ({_one_line(str(error))}): {_REMEDY}.") from error

@@ -57,11 +57,11 @@ def page_beside(out: Path) -> Path:
     return out.with_suffix(".html")
 
 
-def ensure_ready(out: Path) -> None:
-    """Raise UserError where the PDF, or the picture, and the page can't be written."""
+def ensure_ready(out: Path, *beside: Path) -> None:
+    """Raise UserError where a picture can't be written, or a PDF, its page, or one of the files `beside` them."""
     if page_beside(out) == out:
         raise UserError(f"{out} is the name of the HTML page, which is written beside the PDF: let --out end in .pdf.")
-    for path in (out, page_beside(out)):
+    for path in (out,) if out.suffix == ".svg" else (out, page_beside(out), *beside):
         ensure_writable(path)
 
 

@@ -39,7 +39,7 @@ from common.records.training import Record, Window
 from tests.changes import changed
 
 HEADER = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
-"""The first line of a plan."""
+"""The first line of the first plans, which named no hosts and no stage."""
 
 HOST = {"name": "here", "processor": "Some CPU", "cores": 2, "memory_bytes": 2**33, "gpus": [], "system": "Linux 6"}
 

@@ -5,14 +5,13 @@ import pytest
 from common.errors import UserError
 from common.records.plan import LEFT_OUT, PLAN, LeftOut, PlannedRow, read_left_out, read_plan
 from common.records.tables import write_rows
+from tests.reports.records import HEADER
 
 ROW = PlannedRow(
     **{"position": 1, "launch": "a", "strategy": "numpy_threads", "label": "", "preset": "digits", "scaling": "weak"},
     **{"workers": 2, "exchange": False, "repetition": 1, "purpose": "throughput", "order_seed": 5},
     **{"hosts": 2, "bandwidth_bits_per_second": 1e7, "stage": "round", "margin": 0.02},
 )
-HEADER = "position,launch,strategy,label,preset,scaling,workers,exchange,repetition,purpose,order_seed"
-"""The columns of the first plans."""
 
 
 def test_what_was_written_is_what_is_read(tmp_path):
