@@ -1,6 +1,7 @@
 """common/measurement/machine.py: what this machine is, which cores a worker gets, and what it sends."""
 
 import fcntl
+import mmap
 import os
 import platform
 import signal
@@ -62,13 +63,14 @@ def test_every_thread_of_the_process_is_pinned_but_of_one_that_only_coordinates(
 
 
 def test_memory_counts_from_where_the_watch_began_and_keeps_its_peak():
+    # Pages of their own: malloc may give memory that earlier tests freed and that is still resident.
     megabyte = 2**20
-    before = bytearray(80 * megabyte)
-    del before
+    with mmap.mmap(-1, 80 * megabyte) as before:
+        before[:: mmap.PAGESIZE] = bytes(80 * megabyte // mmap.PAGESIZE)
     start = machine.watch_memory()
-    held = bytearray(40 * megabyte)
-    during = machine.peak_memory() - start
-    del held
+    with mmap.mmap(-1, 40 * megabyte) as held:
+        held[:: mmap.PAGESIZE] = bytes(40 * megabyte // mmap.PAGESIZE)
+        during = machine.peak_memory() - start
     assert 38 * megabyte < during < 70 * megabyte
     # The kernel sums up its counters of pages now and then, so a peak is known to some pages.
     assert machine.peak_memory() - start > during - megabyte
