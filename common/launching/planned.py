@@ -1,6 +1,7 @@
 """One launch of a session before it is made: what is started for it, and which record is kept of it."""
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +116,8 @@ class PlannedLaunch:
 
     @property
     def name(self) -> str:
-        details = [words.replace(" ", "_") for words in label(self.options).split(", ") if words]
+        # An option's value may be an address, whose marks a file's name can't have everywhere.
+        details = [re.sub(r"[ /:]+", "_", words) for words in label(self.options).split(", ") if words]
         details += [] if has_exchange(self.options) else ["no_exchange"]
         details += [self.task.fault.in_words.replace(" ", "_")] if self.task.fault else []
         details += [f"{self.task.restarts}restarts"] if self.task.restarts else []

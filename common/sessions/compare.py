@@ -73,14 +73,16 @@ class Arguments:
     """By which share a step may take longer than with that commit; none: 0.05."""
 
     def __post_init__(self) -> None:
-        """Raises UserError for a tolerance without a commit, and for a commit over several hosts."""
+        """Raises UserError for a tolerance without a commit, and for a commit or an address over several hosts."""
         if self.tolerance is not None and self.against_commit is None:
             raise UserError(
                 f"--tolerance {self.tolerance:g} has no effect without --against-commit: name a commit there, or leave "
                 "--tolerance out."
             )
-        if self.against_commit is not None and not self.selection.is_here:
+        if self.against_commit is not None and not (self.selection.is_here and self.scope.address is None):
             raise UserError("--against-commit compares on this machine alone: leave out the options that name hosts.")
+        if self.scope.address is not None and not self.selection.is_here:
+            raise UserError("--address names where the launches go: leave out the options that name hosts.")
 
 
 def main() -> None:

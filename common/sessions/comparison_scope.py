@@ -61,13 +61,18 @@ class Scope:
     in their declared order, as it can tell apart in this time, and names the others."""
     margin: float = MARGIN
     """Strategies that surely differ by no more than this share are called alike. Set it before you see results."""
+    address: str | None = None
+    """Send all launches to the cluster at this address. Name the --strategies, which need an option --address of their
+    own. Ceilings are left out: they would be this machine's."""
     spread: tyro.conf.Suppress[Hosts | None] = None
     """The hosts where there are several, which other options name."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a strategy, a preset or a number that doesn't exist."""
-        for name in self.strategies:
-            catalogue.find(name)
+        named = [catalogue.find(name) for name in self.strategies]
+        if self.address is not None and not (named and all(hasattr(each.options, "address") for each in named)):
+            able = [name for name, each in catalogue.strategies().items() if hasattr(each.options, "address")]
+            raise UserError(f"--address takes strategies that can go there: add --strategies {' '.join(able)} alone.")
         for name in self.preset:
             preset_task(name)
         if self.models and self.preset:
@@ -227,8 +232,13 @@ def placements(hosts: Hosts | None, workers: int) -> list[Size]:
 
 
 def is_oversubscribed(scope: Scope, strategy: Strategy, size: Size) -> bool:
-    """Whether so many workers, and the processes beside them, have more threads than their machines have cores."""
+    """Whether so many workers, and the processes beside them, have more threads than their machines have cores.
+
+    A cluster at an address refuses more workers than it has cores.
+    """
     hosts = scope.spread
+    if scope.address is not None:
+        return False
     together, on_each = (strategy.threads_of(size.workers // count) for count in (1, size.hosts))
     if hosts is None:
         return together > limits.usable_cores()
@@ -304,7 +314,7 @@ def certificate_launches(scope: Scope, strategy: Strategy, size: Size) -> list[P
         task = certificate_task(preset, size.workers)
         certified = [(task, options) for options in variants]
         if not strategy.is_synchronous(variants[0]):
-            certified = [(task, strategy.options(**strategy.synchronous_with))]
+            certified = [(task, dataclasses.replace(variants[0], **strategy.synchronous_with))]
             if scope.profile == "full" or size.workers in (1, largest):
                 longer = dataclasses.replace(task, steps=_ASYNCHRONOUS_STEPS, checkpoint_steps=50)
                 certified.append((task if size.workers == 1 else longer, variants[0]))
@@ -320,7 +330,8 @@ def _variants(scope: Scope, strategy: Strategy, size: Size) -> list[Options]:
     variants: list[Mapping[str, object]] = [*strategy.variants] if scope.profile == "full" else []
     if {"backend": "mpi"} in variants and size.hosts > 1 and scope.spread and scope.spread.srun_starts_mpi:
         variants.append({"backend": "mpi", "mpi_starter": "srun"})
-    return [strategy.options(), *(strategy.options(**values) for values in variants)]
+    there = {} if scope.address is None else {"address": scope.address}
+    return [strategy.options(**there), *(strategy.options(**values, **there) for values in variants)]
 
 
 def certificate_task(preset: str, workers: int) -> Task:

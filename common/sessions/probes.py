@@ -77,8 +77,10 @@ def planned(scope: Scope) -> list[PlannedProbe]:
     """The probes of every family with a strategy in the scope, for each preset and number of rows of its rounds.
 
     Each is made with the framework left as it is, in the family's largest world of the rounds; and in one process
-    again with each set of variables that its declaration tries.
+    again with each set of variables that its declaration tries. Nothing is probed at a cluster's address.
     """
+    if scope.address is not None:
+        return []
     main, probes = main_worlds(scope), list[PlannedProbe]()
     for family in {strategy.family.environment: strategy.family for strategy, _ in worlds(scope)}.values():
         sizes = [main.get(strategy.name, Size(1)) for strategy, _ in worlds(scope) if strategy.family is family]

@@ -14,6 +14,9 @@ from common.declarations.catalogue import find
 from common.errors import UserError
 from common.launching.launch import python_for
 from common.paths import ROOT
+from common.records import certificate
+from common.records.files import read_records
+from common.records.training import Record
 from pytorch_impl.strategies import RAY_TRAIN
 from tests.launching import (
     assert_record_follows,
@@ -33,9 +36,11 @@ $RAY start --head --node-ip-address 127.0.0.1 --port 6379 --num-cpus 2 --include
 $LAUNCH --address 127.0.0.1:6379 --steps 60 --momentum 0.5 --record $FOLDER/run.json --checkpoint $FOLDER/weights; echo
 $LAUNCH --address 127.0.0.1:6379 --workers 4; echo
 $LAUNCH --address 127.0.0.1:6380; echo
+$COMPARE --strategies torch_ray --address 127.0.0.1:6379 --workers 2 --repetitions 1 --results $FOLDER/sessions \\
+    --out $FOLDER/report.pdf; echo $?
 $RAY stop > /dev/null 2>&1
 """
-"""One launch that ends well, and two that are refused, in a network with a cluster of one node and two CPUs."""
+"""One launch that ends well, two that are refused, and a comparison, beside a cluster of one node and two CPUs."""
 
 
 @pytest.fixture
@@ -102,6 +107,7 @@ def test_at_an_address_the_workers_are_the_clusters_and_what_cannot_be_had_is_re
     require_private_networks()
     python = python_for(find("torch_ray"))
     words = {"PYTHON": sys.executable, "RAY": str(python.with_name("ray")), "LAUNCH": " ".join(LAUNCH)}
+    words |= {"COMPARE": f"{sys.executable} -m common.sessions.compare"}
     command = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     result = subprocess.run(
         [*command, "sh", "-c", CLUSTER],
@@ -122,6 +128,12 @@ def test_at_an_address_the_workers_are_the_clusters_and_what_cannot_be_had_is_re
         "lockstep: The Ray cluster at 127.0.0.1:6379 has 2 CPUs for 4 workers: start fewer, or add nodes"
     )
     assert nowhere.startswith("lockstep: No Ray cluster answers at 127.0.0.1:6380 (Connection refused): start it")
+    [session] = (tmp_path / "sessions").glob("*-quick")
+    compared = read_records(session, Record)
+    assert [each.status for each in compared.values()] == ["ok"] * 3, result.stdout
+    assert {each.options["address"] for each in compared.values()} == {"127.0.0.1:6379"}
+    assert not certificate.deviating(certificate.compare(compared, session))
+    assert (tmp_path / "report.pdf").exists()
 
 
 def test_what_cannot_come_back_from_a_cluster_is_refused():

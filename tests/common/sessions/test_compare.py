@@ -1,6 +1,7 @@
 """common/sessions/compare.py: a comparison goes on where it stopped, says what it makes, and how it is made again."""
 
 import dataclasses
+import random
 import shlex
 import signal
 import subprocess
@@ -28,8 +29,8 @@ from common.paths import ROOT
 from common.records import certificate
 from common.records.files import read_record, read_records, write_record
 from common.records.training import Record
-from common.sessions import chosen_hosts, compare
-from common.sessions.comparison_scope import Scope
+from common.sessions import chosen_hosts, compare, probes
+from common.sessions.comparison_scope import Scope, whole_round
 from common.sessions.other_checkout import Against
 from common.sessions.session import Options, Output, Session
 from tests.changes import changed
@@ -135,9 +136,18 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
     assert set(pandas.read_csv(folder / "plan.csv")["hosts"]) == {1}
 
 
-def test_another_commit_is_compared_with_on_this_machine_alone():
-    with pytest.raises(UserError, match="leave out the options that name hosts"):
-        compare.Arguments(selection=Selection(hosts="one,two"), against_commit="HEAD~1")
+def test_a_comparison_has_one_way_to_say_where_its_launches_go():
+    here, hosts = Selection(), Selection(hosts="one,two")
+    at_address = Scope(strategies=("torch_ray",), address="head:6379")
+    for scope, selection, commit in [
+        (Scope(), hosts, "HEAD~1"),
+        (at_address, here, "HEAD~1"),
+        (at_address, hosts, None),
+    ]:
+        with pytest.raises(UserError, match="leave out the options that name hosts"):
+            compare.Arguments(scope=scope, selection=selection, against_commit=commit)
+    assert not probes.planned(at_address)
+    assert {launch.options.address for launch in whole_round(at_address, 1, random.Random(0)).launches} == {"head:6379"}
 
 
 def test_a_launch_that_failed_is_tried_again_once_the_comparison_goes_on(compared, tmp_path):

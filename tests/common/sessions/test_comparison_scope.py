@@ -369,6 +369,8 @@ def test_where_mnist_is_asked_for_accuracy_and_certificate_are_of_mnist(known, p
         ({"minutes": float("nan")}, "--minutes nan"),
         ({"minutes": 5.0, "repetitions": 6}, "--minutes limits the quick profile alone"),
         ({"minutes": 5.0, "profile": "full"}, "--minutes limits the quick profile alone"),
+        ({"address": "head:6379"}, "--address takes strategies that can go there"),
+        ({"address": "head:6379", "strategies": ("one_threads",)}, "--address takes strategies that can go there"),
         ({"margin": 0.0}, "--margin 0: give a share between 0 and 1"),
         ({"margin": 5.0}, "--margin 5: give a share between 0 and 1"),
     ],
