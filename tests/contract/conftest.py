@@ -15,10 +15,9 @@ from tests.contract.worlds import is_left_to_the_grid, train_all
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to the grid what trains a strategy that takes long."""
+    """Leave to the grid the launch of all cases of a strategy that isn't in the quick profile."""
     for item in items:
-        name = item.callspec.params.get("strategy") if hasattr(item, "callspec") else None
-        if name and is_left_to_the_grid(name):
+        if "trained" in getattr(item, "fixturenames", ()) and is_left_to_the_grid(item.callspec.params["strategy"]):
             item.add_marker(pytest.mark.grid)
 
 

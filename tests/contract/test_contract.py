@@ -42,6 +42,7 @@ from tests.contract.worlds import (
     Case,
     can_have,
     contract_task,
+    is_left_to_the_grid,
     optimizers,
     synchronous,
     train_all,
@@ -91,14 +92,15 @@ def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
 @pytest.mark.parametrize(
     ("strategy", "workers"),
     [
-        pytest.param(name, workers, marks=[] if strategies()[name].quick else [pytest.mark.grid])
+        pytest.param(
+            name, workers, marks=[] if strategies()[name].quick or workers == WORLDS[name] else [pytest.mark.grid]
+        )
         for name, workers in worlds("digits")
-        if workers != WORLDS[name]
+        if workers != WORLDS[name] or is_left_to_the_grid(name)
     ],
 )
-def test_a_strategy_follows_the_oracle_with_one_worker_and_with_four(
-    strategy, workers, launch, comparison_of, tmp_path
-):
+def test_a_launch_of_its_own_follows_the_oracle(strategy, workers, launch, comparison_of, tmp_path):
+    """With one worker and with four; and with two where the grid has the launch of all cases of the strategy."""
     optimizer = optimizers(strategies()[strategy], workers)[0]
     task = contract_task("digits", workers, tmp_path, activation="tanh", **optimizer)
     launched = launch(strategy, task, **strategies()[strategy].synchronous_with)

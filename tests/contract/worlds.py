@@ -113,8 +113,8 @@ def own_controls(name: str) -> tuple[str, ...]:
 
 
 def is_left_to_the_grid(name: str) -> bool:
-    """Whether CI has no time for a launch of the strategy: its controls say so, and the grid has all of its cases."""
-    return "GRID_ONLY" in _told_beside_controls(name)
+    """Whether the grid has the launch of all the strategy's cases, since no quick comparison has the strategy."""
+    return not (strategies()[name].quick or strategies()[name].quick_where_made)
 
 
 @cache

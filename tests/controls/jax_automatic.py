@@ -8,9 +8,6 @@ from unittest.mock import patch
 from tests.controls.broken_jax import changed_gradients, one_step_old, rounded
 from tests.controls.generic import all_of, start_apart
 
-GRID_ONLY = True
-"""Compiling its cases takes minutes on two cores."""
-
 CONTROLS = {
     "sum": lambda script: changed_gradients(lambda name, gradient, rate, task: 2 * gradient),
     "float16": lambda script: rounded(),

@@ -11,9 +11,6 @@ def sum_scatter(script):
     return patch.dict(script, mean_scatter=lambda gradient, workers: workers * scatter(gradient, workers))
 
 
-GRID_ONLY = True
-"""Compiling its cases takes minutes on two cores."""
-
 CONTROLS = {
     "sum": sum_scatter,
     "float16": lambda script: rounded(),

@@ -7,9 +7,6 @@ from jax import lax
 from jax_impl.model import WORKERS
 from tests.controls.broken_jax import changed_gradients, one_step_old, rounded
 
-GRID_ONLY = True
-"""Compiling its cases takes minutes on two cores."""
-
 CONTROLS = {
     "sum": lambda script: changed_gradients(lambda name, gradient, rate, task: 2 * gradient),
     "float16": lambda script: rounded(),

@@ -92,7 +92,7 @@ def test_workers_that_slurm_starts_find_one_another_by_its_variables(tmp_path):
     assert assert_record_follows(tmp_path).world_size == 2
 
 
-@pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
+@pytest.mark.parametrize("updates", ["asynchronous", pytest.param("synchronous", marks=pytest.mark.grid)])
 def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, tmp_path):
     workers = 1 if updates == "asynchronous" else 2
     task = task_for(tmp_path, workers=workers)
@@ -113,10 +113,13 @@ def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, comparison
 @pytest.mark.parametrize(
     ("strategy", "jobs", "missing"),
     [
-        (MULTI_WORKER, [("worker", 2)], ("worker", 1)),
-        (PARAMETER_SERVER, [("chief", 1), ("worker", 1), ("ps", 1)], ("ps", 0)),
+        pytest.param(MULTI_WORKER, [("worker", 2)], ("worker", 1), id=MULTI_WORKER),
+        pytest.param(
+            *(PARAMETER_SERVER, [("chief", 1), ("worker", 1), ("ps", 1)], ("ps", 0)),
+            id=PARAMETER_SERVER,
+            marks=pytest.mark.grid,
+        ),
     ],
-    ids=[MULTI_WORKER, PARAMETER_SERVER],
 )
 def test_a_partner_that_never_starts_ends_the_others_by_their_deadline_and_frees_the_ports(
     strategy, jobs, missing, tmp_path
@@ -256,6 +259,7 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
     assert len(record.losses) == task.steps
 
 
+@pytest.mark.grid
 def test_a_part_that_is_lost_before_it_is_copied_is_computed_again(tmp_path):
     """By the only worker, so that training waits until that one has come back, however long it takes."""
     program = ("-m", "common.launching.launch", "--runner", "tests.tf_impl.lost_part")
