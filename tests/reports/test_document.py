@@ -47,11 +47,10 @@ def test_a_comparison_on_one_machine_has_four_chapters_each_on_a_page_of_its_own
     assert files == ["headline.svg", "scaling.svg", "steps.svg"]
 
 
-@pytest.mark.parametrize(("many", "worlds"), [(12, (1, 2, 4)), (60, (1, 2))])
-def test_with_many_strategies_and_long_names_the_pdf_has_four_pages(tmp_path, many, worlds):
+def test_with_many_strategies_and_long_names_the_pdf_has_four_pages(tmp_path):
     records = [make_record("amber_single")]
-    names = [f"amber_{index:02d}{'_and_so_on' * 8}" for index in range(many)]
-    records += [make_record(name, workers, (2.0 + workers,) * 3) for name in names for workers in worlds]
+    names = [f"amber_{index:02d}{'_and_so_on' * 8}" for index in range(60)]
+    records += [make_record(name, workers, (2.0 + workers,) * 3) for name in names for workers in (1, 2, 4)]
     material = material_of(*certified(tmp_path, *records), folder=tmp_path)
     content, drawings = document.compose(material)
     shown = {name: draw for name, draw in drawings.items() if not name.startswith("narrow-")}

