@@ -452,6 +452,11 @@ class Strategy:
     """Values with which it sends fewer bytes, or sends them otherwise: launched as well where the bandwidth of hosts'
     links is chosen."""
 
+    @property
+    def may_be_quick(self) -> bool:
+        """Whether the quick profile has it where its environment is made."""
+        return self.quick or self.quick_where_made
+
     def refuse(self, task: Task, options: Options, workers: int, gpus: int) -> None:
         """Raise UserError where `check` does, and for batch normalisation that the strategy can't have."""
         if workers > 1 and task.batch_norm not in ("none", *self.batch_norms):

@@ -116,7 +116,7 @@ class PlannedLaunch:
 
     @property
     def name(self) -> str:
-        # An option's value may be an address, whose marks a file's name can't have everywhere.
+        # An option's value may be an address, and a file's name may have no slash, nor everywhere a colon.
         details = [re.sub(r"[ /:]+", "_", words) for words in label(self.options).split(", ") if words]
         details += [] if has_exchange(self.options) else ["no_exchange"]
         details += [self.task.fault.in_words.replace(" ", "_")] if self.task.fault else []

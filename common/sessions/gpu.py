@@ -119,11 +119,7 @@ def _installed(console: Console) -> list[Strategy]:
             missing[str(error)] = None
     for sentence in missing:
         console.print(f"Left out: {sentence}")
-    return sorted(installed, key=lambda strategy: not _is_quick(strategy))
-
-
-def _is_quick(strategy: Strategy) -> bool:
-    return strategy.quick or strategy.quick_where_made
+    return sorted(installed, key=lambda strategy: not strategy.may_be_quick)
 
 
 def _in_time(stages: Iterable[Stage[Planned]], ends_at: float) -> Iterator[Stage[Planned]]:
@@ -137,10 +133,10 @@ def _in_time(stages: Iterable[Stage[Planned]], ends_at: float) -> Iterator[Stage
 def _stages(arguments: Arguments, strategies: Sequence[Strategy]) -> Iterator[Stage[Planned]]:
     """All launches in order of worth."""
     yield Stage("certificate", "certificates", [*_certificates(arguments, strategies)])
-    quick = filter(_is_quick, strategies)
     others = [
         _timed(arguments, strategy, PRESETS["pathway"], strategy.options(**{name: value}))
-        for strategy in quick
+        for strategy in strategies
+        if strategy.may_be_quick
         for name, values in _choices(strategy, other_maths=True).items()
         for value in values
     ]

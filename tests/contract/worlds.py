@@ -106,23 +106,18 @@ def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
     )
 
 
+@cache
 def own_controls(name: str) -> tuple[str, ...]:
-    """What can be broken in the strategy's own exchange."""
-    controls = _told_beside_controls(name).get("CONTROLS")
-    return tuple(key.value for key in controls.keys) if controls else ()
+    """What can be broken in the strategy's own exchange, by its module of controls, which imports a framework."""
+    script = ROOT / "tests" / "controls" / f"{name}.py"
+    body = ast.parse(script.read_text()).body if script.exists() else []
+    assigned = {node.targets[0].id: node.value for node in body if isinstance(node, ast.Assign)}
+    return tuple(key.value for key in assigned["CONTROLS"].keys) if "CONTROLS" in assigned else ()
 
 
 def is_left_to_the_grid(name: str) -> bool:
     """Whether the grid has the launch of all the strategy's cases, since no quick comparison has the strategy."""
-    return not (strategies()[name].quick or strategies()[name].quick_where_made)
-
-
-@cache
-def _told_beside_controls(name: str) -> dict[str, ast.expr]:
-    """What the strategy's module of controls assigns, read without importing its framework."""
-    script = ROOT / "tests" / "controls" / f"{name}.py"
-    body = ast.parse(script.read_text()).body if script.exists() else []
-    return {node.targets[0].id: node.value for node in body if isinstance(node, ast.Assign)}
+    return not strategies()[name].may_be_quick
 
 
 def can_have(strategy: Strategy, workers: int, options: Options, preset: str, **overrides: object) -> bool:

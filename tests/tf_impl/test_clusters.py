@@ -115,7 +115,9 @@ def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, comparison
     [
         pytest.param(MULTI_WORKER, [("worker", 2)], ("worker", 1), id=MULTI_WORKER),
         pytest.param(
-            *(PARAMETER_SERVER, [("chief", 1), ("worker", 1), ("ps", 1)], ("ps", 0)),
+            PARAMETER_SERVER,
+            [("chief", 1), ("worker", 1), ("ps", 1)],
+            ("ps", 0),
             id=PARAMETER_SERVER,
             marks=pytest.mark.grid,
         ),

@@ -146,6 +146,10 @@ def test_a_comparison_has_one_way_to_say_where_its_launches_go():
     ]:
         with pytest.raises(UserError, match="leave out the options that name hosts"):
             compare.Arguments(scope=scope, selection=selection, against_commit=commit)
+
+
+def test_at_an_address_all_launches_go_there_and_nothing_of_this_machine_is_clocked():
+    at_address = Scope(strategies=("torch_ray",), address="head:6379")
     assert not probes.planned(at_address)
     assert {launch.options.address for launch in whole_round(at_address, 1, random.Random(0)).launches} == {"head:6379"}
 

@@ -75,7 +75,7 @@ class Comparison:
 
 def with_a_core_each():
     """The quick strategies that can have two workers on two cores, and the bases."""
-    quick = [each for each in catalogue.strategies().values() if each.quick or each.quick_where_made]
+    quick = [each for each in catalogue.strategies().values() if each.may_be_quick]
     return [each for each in quick if not each.processes_beside(each.options())]
 
 

@@ -25,7 +25,7 @@ def stages(monkeypatch):
 
 def test_strategies_of_the_quick_comparison_are_certified_first_and_then_all_others(stages):
     launches = stages["certificate"]
-    quick = [launch.strategy.quick or launch.strategy.quick_where_made for launch in launches]
+    quick = [launch.strategy.may_be_quick for launch in launches]
     assert quick == sorted(quick, reverse=True)
     assert {launch.strategy.name for launch in launches if launch.workers == 1} == {*gpu.catalogue.strategies()}
     assert {launch.task.device for launch in launches} == {"gpu"}
