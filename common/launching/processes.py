@@ -154,12 +154,38 @@ def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: floa
     """
     numbers = {os.pidfd_open(process.pid): number for number, process in running.items()}
     try:
-        ended, _, _ = select.select(numbers, [], [], max(deadline - time.monotonic(), 0))
+        with _signals_as_bytes() as signalled:
+            while True:
+                left = max(deadline - time.monotonic(), 0)
+                readable, _, _ = select.select([*numbers, *signalled], [], [], left)
+                ended = [each for each in readable if each in numbers]
+                if ended or not readable:
+                    break
+                os.read(signalled[0], select.PIPE_BUF)
         first = next((descriptor for descriptor in (*filter(_was_killed, ended), *ended)), None)
     finally:
         for descriptor in numbers:
             os.close(descriptor)
     return None if first is None else numbers[first]
+
+
+@contextlib.contextmanager
+def _signals_as_bytes() -> Generator[list[int]]:
+    """Yield a descriptor that gets a byte for every signal, in the main thread, where Python acts on signals.
+
+    A signal that comes just before `select`, or to another thread, doesn't interrupt it: the byte does.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield []
+        return
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        yield [reading]
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(reading)
+        os.close(writing)
 
 
 def _was_killed(descriptor: int) -> bool:

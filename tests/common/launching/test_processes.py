@@ -212,6 +212,24 @@ def test_a_signal_while_a_group_is_being_ended_does_not_cut_that_short(program, 
         assert not child.is_running()
 
 
+ELSEWHERE = """
+import os, signal, threading, time
+from common.launching.processes import exit_on_signals, run_group
+
+def signal_this_thread():
+    time.sleep(0.5)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+exit_on_signals()
+threading.Thread(target=signal_this_thread).start()
+run_group([["sleep", "600"]], dict(os.environ), 60)
+"""
+
+
+def test_a_signal_that_interrupts_no_wait_ends_a_group_too():
+    assert subprocess.run([sys.executable, "-c", ELSEWHERE], timeout=30, cwd=ROOT).returncode == 128 + signal.SIGTERM
+
+
 def test_a_group_ends_with_the_process_that_started_it_even_if_that_is_killed():
     waiting = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     with subprocess.Popen(python(LEAVING, waiting, "60"), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
