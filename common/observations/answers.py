@@ -36,13 +36,17 @@ def medians(observed: pd.DataFrame) -> pd.DataFrame:
     predicted is its own median, with its own interval, of 0 launches.
     """
     keys = [*CONDITION, "series", "measure", "part"]
-    rows: list[tuple[object, ...]] = []
-    for key, own in observed.groupby(keys, sort=False):
-        found, predicted = median_interval(own["value"].tolist()), own[own["low"].notna()]
-        ends = [math.nan if end is None else end for end in (found.low, found.high)]
-        ends = predicted[["low", "high"]].iloc[0].tolist() if len(predicted) else ends
-        rows.append((*key, found.n * (not len(predicted)), found.median, *ends, bool(own["oversubscribed"].any())))
-    return pd.DataFrame(rows, columns=[*keys, "n", "median", "low", "high", "oversubscribed"])
+    parts = observed.groupby(keys, sort=False)
+    table = parts.agg(
+        values=("value", list), low=("low", "first"), high=("high", "first"), oversubscribed=("oversubscribed", "any")
+    ).reset_index()
+    found = [median_interval(values) for values in table["values"]]
+    ends = {end: pd.Series([getattr(each, end) for each in found], dtype=float) for end in ("low", "high")}
+    is_predicted = table["low"].notna()
+    counts = [0 if predicted else each.n for each, predicted in zip(found, is_predicted, strict=True)]
+    table = table.assign(n=counts, median=[each.median for each in found])
+    table[[*ends]] = table[[*ends]].fillna(ends)
+    return table[[*keys, "n", "median", "low", "high", "oversubscribed"]]
 
 
 def of_rounds(values: Mapping[str, pd.Series]) -> pd.DataFrame:
@@ -50,12 +54,9 @@ def of_rounds(values: Mapping[str, pd.Series]) -> pd.DataFrame:
 
     Each has the index condition, series and round. NaN is left out.
     """
-    rows = [each.rename("value").reset_index().assign(measure=measure) for measure, each in values.items()]
-    return (
-        pd.concat(rows)
-        .dropna(subset=["value"])
-        .assign(launch="", low=math.nan, high=math.nan, part="", oversubscribed=False)
-    )
+    table = pd.DataFrame(values)
+    rows = table.melt(var_name="measure", ignore_index=False).dropna(subset=["value"]).reset_index()
+    return rows.assign(launch="", low=math.nan, high=math.nan, part="", oversubscribed=False)
 
 
 def in_columns(rows: pd.DataFrame, measures: Sequence[str]) -> pd.DataFrame:

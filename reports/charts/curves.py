@@ -99,6 +99,7 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
     height = float(np.clip(0.5 * pitch, _LOWEST, _HIGHEST))
     if plot.height:
         height = max(_LOWEST, (plot.height - _LEGEND - foot) / (rows * len(measures)) - above - _UNDER)
+    drawn = {measure: _values(plot, measure) for measure in measures}
     with matplotlib.rc_context(style.SETTINGS):
         figure, panels = layout.panels(
             rows * columns * len(measures),
@@ -128,6 +129,7 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
                 title.set_color(looks[names[index]].color)
                 svg.button(title, names[index])
             _draw_panel(axes, plot, measure, names[index], looks)
+            _scale(axes, plot, drawn[measure], measure == plot.from_zero)
             is_lowest = of_measure + 1 == len(measures) and index + columns >= len(names)
             axes.tick_params(labelsize=6.2, labelleft=column == 0, labelbottom=is_lowest)
             axes.set_xlabel(plot.x_label if is_lowest else "", fontsize=6.5)
@@ -136,7 +138,7 @@ def curves(plot: Plot, looks: Mapping[str, style.Style], width: float = style.WI
 
 
 def _draw_panel(axes: Axes, plot: Plot, measure: str, name: str, looks: Mapping[str, style.Style]) -> None:
-    """Draw the lines and the series of the panel called `name`, and set its axes."""
+    """Draw the lines and the series of the panel called `name`."""
     svg.panel(axes, f"{name}: {measure}" if name else measure)
     for line in plot.lines:
         if (line.measure, line.panel) == (measure, name):
@@ -154,7 +156,6 @@ def _draw_panel(axes: Axes, plot: Plot, measure: str, name: str, looks: Mapping[
         # A little aside, so that none hides another.
         aside = 1.0 if series == name else 2 ** looks[series].shift
         _draw_series(axes, plot, group.assign(at=aside * group["x"]), own.assign(at=aside * own["x"]), looks[series])
-    _scale(axes, plot, measure)
 
 
 def _draw_series(axes: Axes, plot: Plot, medians: pd.DataFrame, launches: pd.DataFrame, look: style.Style) -> None:
@@ -179,7 +180,7 @@ def _draw_series(axes: Axes, plot: Plot, medians: pd.DataFrame, launches: pd.Dat
 def _tips(plot: Plot, marks: pd.DataFrame) -> list[dict[str, object]]:
     """What each launch, or each median, says under the mouse."""
     tips = []
-    for row in marks.to_dict("records"):
+    for row in marks.filter([*_MARK, "low", "high", "n", "launch"]).to_dict("records"):
         tip = {plot.contender: row["series"] + DAGGER * row["oversubscribed"], plot.x_label: x_in_words(row["x"])}
         tip[row["measure"]] = number(row["value"])
         if "launch" in row:
@@ -190,12 +191,16 @@ def _tips(plot: Plot, marks: pd.DataFrame) -> list[dict[str, object]]:
     return tips
 
 
-def _scale(axes: Axes, plot: Plot, measure: str) -> None:
-    """Set both axes of a panel."""
+def _values(plot: Plot, measure: str) -> pd.Series:
+    """Every value of a measure that a panel draws, and the ends of its intervals."""
     medians, launches = (marks[marks["measure"] == measure] for marks in (plot.medians, plot.launches))
     values = [medians["value"], medians["low"], medians["high"], launches["value"]]
-    drawn = pd.concat([*values, *(pd.Series(line.values) for line in plot.lines if line.measure == measure)])
-    if measure == plot.from_zero:
+    return pd.concat([*values, *(pd.Series(line.values) for line in plot.lines if line.measure == measure)])
+
+
+def _scale(axes: Axes, plot: Plot, drawn: pd.Series, is_from_zero: bool) -> None:
+    """Set both axes of a panel, of which all draw the same values upwards."""
+    if is_from_zero:
         axes.set_ylim(0, 1.2 * drawn.max())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     elif plot.ticks or plot.is_logarithmic:
