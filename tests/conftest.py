@@ -24,7 +24,12 @@ from common.records import certificate
 from common.records.certificate import Certificate
 from common.records.files import read_record
 from common.records.training import Record
-from tests.order import pytest_addoption, pytest_collection_modifyitems, pytest_xdist_make_scheduler
+from tests.order import (
+    pytest_addoption,
+    pytest_collection_finish,
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+)
 from tests.skips import (
     pytest_runtest_call,
     pytest_runtest_logreport,
@@ -35,6 +40,7 @@ from tests.skips import (
 
 __all__ = [
     "pytest_addoption",
+    "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_runtest_call",
     "pytest_runtest_logreport",

@@ -1,7 +1,6 @@
 """Records to numbers, as pandas tables: launches, cells with their speed-ups, and how launches ended.
 
-A cell is what may be pooled: the same strategy, workers and exchange in the same regime, for which see
-`common.observations.launches`.
+A cell is what may be pooled: one strategy, workers and exchange in a regime (`common.observations.launches`).
 """
 
 import math
@@ -32,8 +31,8 @@ def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
     medians = of_cell["seconds"].agg(list).map(median_interval)
     rows = [(each.n, each.median, each.low, each.high) for each in medians]
     measured = pd.DataFrame(rows, medians.index, _MEDIANS).astype(dict.fromkeys(_MEDIANS[1:], float))
-    measured = measured.join(of_cell[["first_step_seconds", "wire_bytes", "link_bytes_per_second"]].median())
-    measured["oversubscribed"] = of_cell["oversubscribed"].any()
+    others = of_cell[["first_step_seconds", "wire_bytes", "link_bytes_per_second"]].median()
+    measured = measured.join(others).assign(oversubscribed=of_cell["oversubscribed"].any())
     facts = launch_table.drop_duplicates(_CELL).set_index(_CELL).sort_index()
     table = facts[facts.columns.difference(measured.columns)].join(measured).reset_index()
     table["samples_per_second"] = table["global_batch"] / table["seconds"]
@@ -61,9 +60,7 @@ def one_worker(cells: pd.DataFrame, strategies: pd.Series) -> pd.DataFrame:
 
 
 def regimes(launch_table: pd.DataFrame) -> list[str]:
-    """Every regime, the one to show first at its head: weak before strong, the preset's own batch before others, most
-    worker counts, most launches.
-    """
+    """Sort the regimes: weak before strong, the preset's own batch first, then by worker counts and launches."""
     order = {}
     for name, group in launch_table[launch_table["exchange"]].groupby("regime"):
         first = group.iloc[0]
