@@ -28,8 +28,10 @@ _STARTS_STRATEGIES = (
     "sessions/test_gpu",
     "measurement/test_collective_calls",
     *_EXPERIMENTS,
+    *("launching/test_processes", "launching/test_injector", "launching/virtual_hosts/", "launching/places/"),
+    *("hosts/test_supervisor", "hosts/test_survey", "render/test_browser"),
 )
-"""In the paths of tests that start strategies, or install something."""
+"""In the paths of tests that start strategies, other processes that last, or a browser, or that install something."""
 
 _NEEDS_NO_FRAMEWORK = (
     "building/test_build",
@@ -87,8 +89,8 @@ def shared_by(name: str) -> str:
         return "comparison"
     if "tests/slurm/" in name:
         return "slurm"
-    if "test_watch" in name:
-        # What one launch left.
+    if "test_watch" in name or "test_browser" in name:
+        # What one launch left, and one browser.
         return name.partition("::")[0]
     if not _is_slow(name):
         # Each session is alone on a machine, also one whose launches are made up.

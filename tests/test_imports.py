@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ LENT = {"model", "inputs", "options", "fit"}
 """What these folders lend: modules that know nothing of how a world is joined."""
 
 
+@cache
 def modules_in_package(source, package="common"):
     """Modules of `package` that the source imports anywhere, by their full names."""
     found = set()
@@ -78,6 +80,7 @@ def modules_in(*folders):
     return [path for path in paths if path != COPIED and path.parent != EXERCISES]
 
 
+@cache
 def imports_of(source, package):
     """Top-level names of everything that the source imports anywhere, in functions and by name at run time too."""
     found = set()

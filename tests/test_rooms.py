@@ -35,7 +35,8 @@ def sources():
 @cache
 def is_written(name):
     """Whether the code has this name, as a whole word."""
-    return any(re.search(rf"(?<![\w-]){re.escape(name)}(?!\w)", text) for text in sources().values())
+    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?!\w)")
+    return any(name in text and word.search(text) for text in sources().values())
 
 
 @cache

@@ -15,7 +15,7 @@ from tests.contract.worlds import is_left_to_the_grid, train_all
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to the grid the launch of all cases of a strategy that isn't in the quick profile."""
+    """Leave to the grid the launches of all cases of a strategy, but for one strategy of each environment."""
     for item in items:
         if "trained" in item.fixturenames and is_left_to_the_grid(item.callspec.params["strategy"]):
             item.add_marker(pytest.mark.grid)

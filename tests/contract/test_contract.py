@@ -93,7 +93,9 @@ def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
     ("strategy", "workers"),
     [
         pytest.param(
-            name, workers, marks=[] if strategies()[name].quick or workers == WORLDS[name] else [pytest.mark.grid]
+            name,
+            workers,
+            marks=[pytest.mark.grid] if is_left_to_the_grid(name) and workers != WORLDS[name] else [],
         )
         for name, workers in worlds("digits")
         if workers != WORLDS[name] or is_left_to_the_grid(name)

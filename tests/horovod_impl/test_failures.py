@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import product
 
 import asyncssh
 import psutil
@@ -26,16 +27,14 @@ STALL_SECONDS = 60.0
 """The deadline of what stalls, and what such a test lasts: on a busy machine the first steps take half of it."""
 NOBODYS_ADDRESS = "10.77.0.77"
 CONTROLLERS = ["gloo", "mpi"]
+OFTEN_BY_GLOO = ["gloo", pytest.param("mpi", marks=pytest.mark.grid)]
 KILLED = [
-    pytest.param("gloo", 1),
-    pytest.param("mpi", 1),
-    pytest.param("gloo", 0, marks=pytest.mark.grid),
-    pytest.param("mpi", 0, marks=pytest.mark.grid),
+    pytest.param(*each, marks=[] if each == ("gloo", 1) else pytest.mark.grid) for each in product(CONTROLLERS, (1, 0))
 ]
 """Controller, and the number of the host whose worker is killed."""
 
 LAUNCHES = [
-    pytest.param(name, controller, marks=[] if strategy.quick else pytest.mark.grid)
+    pytest.param(name, controller, marks=[] if (name, controller) == (STRATEGY.name, "gloo") else pytest.mark.grid)
     for name, strategy in strategies().items()
     if strategy.launcher is HOROVODRUN
     for controller in CONTROLLERS
@@ -115,7 +114,7 @@ def test_more_workers_than_slots_are_refused(controller, reason, site):
     assert reason in refusal(site, controller, "host1:2,host2:2", workers=5)
 
 
-@pytest.mark.parametrize("controller", ["gloo", pytest.param("mpi", marks=pytest.mark.grid)])
+@pytest.mark.parametrize("controller", OFTEN_BY_GLOO)
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site))
     wait_for_steps(process.stdout)
@@ -158,7 +157,8 @@ def test_a_worker_that_is_killed_ends_those_of_the_other_host(controller, number
     assert {path.suffix for disk in site.disks for path in disk.iterdir()} <= {".evidence"}
 
 
-@pytest.mark.parametrize("controller", [pytest.param("gloo", marks=pytest.mark.grid), "mpi"])
+@pytest.mark.grid
+@pytest.mark.parametrize("controller", CONTROLLERS)
 def test_a_worker_that_stalls_on_another_host_ends_with_the_others_at_the_deadline(controller, site):
     started = time.monotonic()
     process = site.start(controller, "host1:1,host2:1", endless(site, deadline_seconds=STALL_SECONDS))
@@ -172,7 +172,7 @@ def test_a_worker_that_stalls_on_another_host_ends_with_the_others_at_the_deadli
     site.wait_until_idle()
 
 
-@pytest.mark.parametrize("controller", CONTROLLERS)
+@pytest.mark.parametrize("controller", OFTEN_BY_GLOO)
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.grid)])
 def test_ending_horovodrun_ends_the_workers_of_both_hosts(number, controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site))
@@ -203,6 +203,7 @@ def test_a_worker_that_is_killed_ends_its_launch_before_the_deadline(strategy, c
     assert reason == f"rank {ranks[0]} ended with signal 9, so all processes were ended."
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(("strategy", "controller"), LAUNCHES)
 def test_a_worker_that_stalls_ends_its_launch_at_the_deadline(strategy, controller, tmp_path):
     record = disturbed(strategy, controller, psutil.Process.suspend, STALL_SECONDS, tmp_path)

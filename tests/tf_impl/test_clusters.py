@@ -63,7 +63,7 @@ def start_cluster(strategy, task, addresses, without=None, **options):
     }
 
 
-@pytest.mark.parametrize("chief", [0, 1])
+@pytest.mark.parametrize("chief", [0, pytest.param(1, marks=pytest.mark.grid)])
 def test_workers_that_tf_config_brings_together_follow_the_oracle(chief, tmp_path):
     jobs = [("chief", 1), ("worker", 1)] if chief else [("worker", 2)]
     processes = start_cluster(MULTI_WORKER, task_for(tmp_path), addresses_of(*jobs))
@@ -104,6 +104,7 @@ def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, t
     assert record.staleness == ([] if record.synchronous else [0] * 100)
 
 
+@pytest.mark.grid
 def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, comparison_of, tmp_path):
     task = contract_task("pathway", 2, tmp_path, momentum=0.5)
     launched = launch(PARAMETER_SERVER, task, updates="synchronous", parameter_servers=2)
@@ -206,7 +207,11 @@ def training_processes(launcher):
 
 @pytest.mark.parametrize(
     ("strategy", "victim"),
-    [(MULTI_WORKER, ("worker", 1)), (MULTI_WORKER, ("worker", 0)), (PARAMETER_SERVER, ("ps", 0))],
+    [
+        (MULTI_WORKER, ("worker", 1)),
+        pytest.param(MULTI_WORKER, ("worker", 0), marks=pytest.mark.grid),
+        pytest.param(PARAMETER_SERVER, ("ps", 0), marks=pytest.mark.grid),
+    ],
 )
 def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, victim, tmp_path):
     launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=200.0))
@@ -220,6 +225,7 @@ def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, vic
     assert not (tmp_path / "run.json").exists()
 
 
+@pytest.mark.grid
 def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_path):
     task = task_for(tmp_path, steps=1_000_000, deadline_seconds=100.0)
     processes = start_cluster(MULTI_WORKER, task, addresses_of(("worker", 2)))
@@ -230,6 +236,7 @@ def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_pa
     assert "lockstep: failed: rank 0: the cluster lost a task" in outputs["worker", 0]
 
 
+@pytest.mark.grid
 def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
     launcher = start_locally(MULTI_WORKER, task_for(tmp_path, steps=1_000_000, deadline_seconds=25.0))
     processes = training_processes(launcher)
@@ -240,6 +247,7 @@ def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
     assert not any(is_running(process) for process in processes.values())
 
 
+@pytest.mark.grid
 def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
     launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, steps=1_000_000))
     processes = training_processes(launcher)

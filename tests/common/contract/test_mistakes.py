@@ -1,6 +1,7 @@
 """common/contract/mistakes.py: what is wrong of a launch is named, with its numbers, and nothing of what is right."""
 
 import dataclasses
+from itertools import product
 
 import numpy as np
 import pytest
@@ -40,6 +41,8 @@ from tests.common.contract.launches_in_numpy import (
 )
 
 COUNTED = "Each worker's gradient counted"
+OFTEN = [("digits", "tanh", 0.0), ("mnist_5k", "tanh", 0.9), ("pathway", "relu", 0.9)]
+"""Tasks on which right launches are tried in every run of the tests; the others are tried in the grid."""
 BIASES = [name for name in NAMES if name.endswith(".bias")]
 
 
@@ -268,9 +271,13 @@ def test_without_exchange_each_replica_may_differ_and_has_its_own_share(recipe):
     assert said.startswith(f"{COUNTED} 0.50: gradients are exchanged, although they should stay where they are.")
 
 
-@pytest.mark.parametrize("preset", ["digits", "mnist_5k", "pathway"])
-@pytest.mark.parametrize("activation", ["relu", "tanh"])
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize(
+    ("preset", "activation", "momentum"),
+    [
+        pytest.param(*each, marks=[] if each in OFTEN else [pytest.mark.grid])
+        for each in product(["digits", "mnist_5k", "pathway"], ["relu", "tanh"], [0.0, 0.9])
+    ],
+)
 def test_float32_gives_no_false_alarm(preset, activation, momentum):
     """Kinks of ReLU included."""
     for seed in range(1 if preset == "pathway" else 3):

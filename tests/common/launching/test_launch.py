@@ -194,7 +194,11 @@ def test_a_launch_that_is_told_to_stop_leaves_nobody_running(tmp_path):
     assert not record.exists()
 
 
-@pytest.mark.parametrize("strategy", SEVERAL_PROCESSES, ids=lambda strategy: strategy.launcher.name)
+@pytest.mark.parametrize(
+    "strategy",
+    [SEVERAL_PROCESSES[0], *(pytest.param(each, marks=pytest.mark.grid) for each in SEVERAL_PROCESSES[1:])],
+    ids=lambda strategy: strategy.launcher.name,
+)
 def test_a_worker_that_dies_ends_its_group_before_the_deadline(strategy, tmp_path):
     options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
     command = command_of(strategy, *options, "--deadline-seconds", "110")
@@ -205,6 +209,7 @@ def test_a_worker_that_dies_ends_its_group_before_the_deadline(strategy, tmp_pat
     assert not any(psutil.pid_exists(worker.pid) for worker in workers)
 
 
+@pytest.mark.grid
 def test_a_worker_that_hangs_ends_with_its_group_at_the_deadline(tmp_path):
     strategy = SEVERAL_PROCESSES[0]
     options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
