@@ -145,7 +145,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session(tags=[DEVELOPMENT])
 def contract(session: nox.Session) -> None:
-    """Hold every strategy against the oracle, in all cases and on the whole grid (longer than the tests)."""
+    """Hold every strategy against the oracle, in all cases and on the whole grid, and lose workers (hours)."""
     run_with_tools(
         session, "-m", "pytest", *SIDE_BY_SIDE, "-m", "grid", *session.posargs, environments=usual_environments()
     )

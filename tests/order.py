@@ -49,6 +49,12 @@ _COMPARING = (
 )
 """In the paths of tests that compare: one comparison at a time runs on a machine."""
 
+_OF_A_FILE = (
+    *("test_watch", "test_browser", "_impl/test_collectives", "test_matrices", "test_inference"),
+    *("test_request_signature", "common/laboratory/test_collectives", "measurement/test_collective_calls"),
+)
+"""In the paths of files whose tests look at one launch, server or browser."""
+
 _STRATEGY = re.compile(r"tests/contract/.*\[(\w+)[-\]]")
 
 
@@ -89,8 +95,7 @@ def shared_by(name: str) -> str:
         return "comparison"
     if "tests/slurm/" in name:
         return "slurm"
-    if "test_watch" in name or "test_browser" in name:
-        # What one launch left, and one browser.
+    if any(part in name for part in _OF_A_FILE):
         return name.partition("::")[0]
     if not _is_slow(name):
         # Each session is alone on a machine, also one whose launches are made up.

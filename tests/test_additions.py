@@ -114,6 +114,7 @@ def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_
     assert re.findall(r"(\d+) passed", output) == [str(len(tests))], output
 
 
+@pytest.mark.grid
 def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(checkout):
     names = ["torch_mine", "numpy_single", "numpy_data_parallel"]
     scope = ["--strategies", *names, "--workers", "2", "--preset", "digits", "--repetitions", "1"]

@@ -108,6 +108,7 @@ def test_sessions_of_tests_make_no_environment_that_is_made_on_request_but_keep_
     assert {each.name for each in make.call_args.args[0]} == {"tools", *USUAL, *there}
 
 
+@pytest.mark.grid
 def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(checkout):
     strategies = ["--strategies", "torch_single", "horovod_torch", "--workers", "1"]
     status, output = nox(checkout, "-s", "compare", "--", *strategies, "--repetitions", "1", "--preset", "digits")

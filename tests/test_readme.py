@@ -104,7 +104,7 @@ TOO_LONG = {
     "nox -s convergence( -- .+)?": "seven minutes, and twice that over a slow link",
     "nox -s calibrate": "45 minutes",
     "nox -s calibrate -- --repetitions 12": "a few minutes",
-    "nox -s contract( -- -k .+)?": "longer than the tests; CI runs the part of it that isn't the grid",
+    "nox -s contract( -- -k .+)?": "hours; CI runs the part of it that isn't the grid",
     "nox -s slurm": "nine minutes; CI launches in Slurm as well",
     "nox -s hosts": "ten minutes; CI launches over virtual hosts as well",
     "nox -s tests -- --fast": "minutes; CI runs all of it in `nox -s tests`",

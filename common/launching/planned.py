@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from common.command_line import options_of
+from common.contract import dataset
 from common.contract.evidence import evidence_path
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task
@@ -152,6 +153,8 @@ class PlannedLaunch:
         def check(gpus: int) -> None:
             strategy.refuse(task, self.options, self.workers, gpus)
             share_of(task, strategy.work, strategy.is_synchronous(self.options), 0, self.workers)
+            # Virtual hosts share this user's cache. What fills it isn't in every framework's environment.
+            dataset.load(task)
 
         return Job(
             program=strategy,

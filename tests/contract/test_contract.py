@@ -95,7 +95,7 @@ def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
         pytest.param(
             name,
             workers,
-            marks=[pytest.mark.grid] if is_left_to_the_grid(name) and workers != WORLDS[name] else [],
+            marks=[pytest.mark.grid] if workers != WORLDS[name] and (workers == 1 or is_left_to_the_grid(name)) else [],
         )
         for name, workers in worlds("digits")
         if workers != WORLDS[name] or is_left_to_the_grid(name)

@@ -34,6 +34,7 @@ def test_replicas_that_start_apart_or_diverge_stop_the_run_after_that_step(strat
     assert launched.record is None
 
 
+@pytest.mark.grid
 def test_a_sum_over_mpi_is_caught_too(comparison_of, tmp_path):
     names = {"first": True, OVER_MPI: False, "last": True}
     cases = [case_of("torch_sync_sgd", name, tmp_path, backend="mpi") for name in names]

@@ -41,10 +41,15 @@ BOUNDS = {
 """For the largest relative deviation of a loss from the oracle's: 2 to 8 times the largest seen."""
 
 
+OFTEN = ("backend", "jit_compile", "adasum", "gradient_hook")
+"""Options of a world that every run of the tests tries; the others tune a library, and are tried in the grid."""
+
+
 def marks_of(name, option):
     """None where it is tried always: with the last strategy of the quick profile that has it, else with the last."""
     having = [each for each, other, _ in OF_WORLDS if other == option]
-    return [] if name == ([each for each in having if strategies()[each].quick] or having)[-1] else [pytest.mark.grid]
+    last = ([each for each in having if strategies()[each].quick] or having)[-1]
+    return [] if option in OFTEN and name == last else [pytest.mark.grid]
 
 
 def tried_options(strategy):

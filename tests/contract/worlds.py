@@ -118,11 +118,11 @@ def own_controls(name: str) -> tuple[str, ...]:
 def is_left_to_the_grid(name: str) -> bool:
     """Whether the grid has the launch of all the strategy's cases.
 
-    The usual tests have that of one strategy of each environment: the first that distributes and may be quick.
+    The usual tests have that of one strategy of each environment: the first of the quick profile that distributes.
     """
     strategy = strategies()[name]
     alike = (each for each in strategies().values() if each.family.environment == strategy.family.environment)
-    return strategy is not next((each for each in alike if each.may_be_quick and each.most_workers != 1), None)
+    return strategy is not next((each for each in alike if each.quick and each.most_workers != 1), None)
 
 
 def can_have(strategy: Strategy, workers: int, options: Options, preset: str, **overrides: object) -> bool:

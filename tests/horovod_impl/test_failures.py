@@ -114,6 +114,7 @@ def test_more_workers_than_slots_are_refused(controller, reason, site):
     assert reason in refusal(site, controller, "host1:2,host2:2", workers=5)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("controller", OFTEN_BY_GLOO)
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site))
@@ -172,6 +173,7 @@ def test_a_worker_that_stalls_on_another_host_ends_with_the_others_at_the_deadli
     site.wait_until_idle()
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("controller", OFTEN_BY_GLOO)
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.grid)])
 def test_ending_horovodrun_ends_the_workers_of_both_hosts(number, controller, site):

@@ -12,7 +12,7 @@ from tests.launching import assert_follows
 CASES = [
     pytest.param("gloo", 4),
     pytest.param("gloo", 2, marks=pytest.mark.grid),
-    pytest.param("mpi", 2),
+    pytest.param("mpi", 2, marks=pytest.mark.grid),
     pytest.param("mpi", 4, marks=pytest.mark.grid),
 ]
 

@@ -42,7 +42,8 @@ def test_processes_that_somebody_else_starts_follow_the_oracle(tmp_path):
     assert (record.world_size, record.backend) == (2, "gloo")
 
 
-@pytest.mark.parametrize("missing", [1, pytest.param(0, marks=pytest.mark.grid)])
+@pytest.mark.grid
+@pytest.mark.parametrize("missing", [0, 1])
 def test_a_worker_that_never_starts_ends_the_other_by_its_deadline(missing, tmp_path):
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), deadline_seconds=12.0)
     statuses, outputs = end_all(start(task, (1 - missing,)), 40)

@@ -20,7 +20,7 @@ from tests.launching import require_private_networks, run_and_disturb
 
 CASES = [
     ("torch_ddp", {}),
-    ("torch_sync_sgd", {"backend": "mpi"}),
+    pytest.param("torch_sync_sgd", {"backend": "mpi"}, marks=pytest.mark.grid),
     pytest.param("torch_fsdp", {}, marks=pytest.mark.grid),
     pytest.param("torch_model_parallel", {}, marks=pytest.mark.grid),
 ]

@@ -78,6 +78,7 @@ def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, hosts, comparison_
     assert not (tmp_path / "host1").exists(), "only rank 0 writes"
 
 
+@pytest.mark.hosts
 def test_two_workers_on_each_host_average_their_gradients_over_the_cable(hosts, comparison_of, tmp_path):
     task = task_for(tmp_path, workers=4)
     launched = launch("torch_ddp", task, hosts, tmp_path)

@@ -117,6 +117,7 @@ def test_ddp_sums_exactly_its_gradients_in_every_step(tmp_path):
     assert all(0 < seconds < 60 for seconds in trace.under_way_seconds)
 
 
+@pytest.mark.grid
 def test_zero_sums_its_gradients_and_then_every_owner_broadcasts_what_it_updated(tmp_path):
     first, *rest = real_trace_of("torch_zero", tmp_path, *SHORT).messages
     assert first == Message(collective="all_reduce", size_bytes=1_605_632)

@@ -11,6 +11,8 @@ from common.records import certificate
 from common.records.files import read_records
 from common.records.training import Record
 
+pytestmark = pytest.mark.slurm
+
 LAUNCHES = (sys.executable, "-m", "tests.slurm.launches")
 ALLOCATION = ("salloc", "--nodes=2", "--ntasks-per-node=1")
 
@@ -52,7 +54,6 @@ def test_no_node_has_the_folder_for_temporary_files_of_another(slurm):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.slurm
 def test_where_slurm_has_pmix_srun_starts_what_meets_over_mpi(slurm, tmp_path, nothing_is_left):
     if slurm.run(*ALLOCATION, "srun", "--mpi=pmix", "true").returncode:
         pytest.skip("Slurm can't load PMIx: install Debian's libpmix-dev")

@@ -111,17 +111,12 @@ def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, comparison
     assert_follows(launched, comparison_of(launched))
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("strategy", "jobs", "missing"),
     [
         pytest.param(MULTI_WORKER, [("worker", 2)], ("worker", 1), id=MULTI_WORKER),
-        pytest.param(
-            PARAMETER_SERVER,
-            [("chief", 1), ("worker", 1), ("ps", 1)],
-            ("ps", 0),
-            id=PARAMETER_SERVER,
-            marks=pytest.mark.grid,
-        ),
+        pytest.param(PARAMETER_SERVER, [("chief", 1), ("worker", 1), ("ps", 1)], ("ps", 0), id=PARAMETER_SERVER),
     ],
 )
 def test_a_partner_that_never_starts_ends_the_others_by_their_deadline_and_frees_the_ports(

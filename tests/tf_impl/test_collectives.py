@@ -40,6 +40,7 @@ def test_every_rank_gets_what_belongs_there_and_a_script_its_librarys_name(over_
         assert library.variables == {REDUCTION: library.name}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize("library", [HIERARCHICAL_COPY, MIRRORED_COLLECTIVES], ids=lambda library: library.name)
 def test_the_other_ways_to_add_in_one_process_give_every_device_what_belongs_there(library, tmp_path):
     assert_as_declared(measured(library, tmp_path, ("4K",), 4)[1], library, [2**12], clocks=1)

@@ -40,7 +40,7 @@ UNFILLED = {
 }
 """What is said of each exercise before its gaps are filled."""
 
-OFTEN = {("torchtune_2172", 2), ("spd_546", 2), ("transformers_34191", 2)}
+OFTEN = {("spd_546", 2), ("transformers_34191", 2)}
 """Real mistakes that every run of the tests starts, and with how many workers."""
 
 
@@ -91,7 +91,7 @@ def test_every_file_of_the_gallery_is_tried_and_stands_in_the_readme_with_its_pr
 
 @pytest.mark.parametrize(
     ("framework", "workers"),
-    in_grid([(name, workers) for name in TEMPLATES for workers in (1, 2, 4)], [(name, 2) for name in TEMPLATES]),
+    in_grid([(name, workers) for name in TEMPLATES for workers in (1, 2, 4)], [("torch", 2)]),
 )
 def test_a_right_file_is_right(framework, workers, tmp_path):
     found = marked_source(program(framework), workers, tmp_path)

@@ -152,6 +152,7 @@ def by_series(records, measure):
     return dict(zip(own["series"], own["value"], strict=True))
 
 
+@pytest.mark.grid
 def test_four_ranks_send_what_the_formula_says(among_four):
     require_private_networks()
     sent, formula = (by_series(among_four, measure) for measure in ("sent_bytes_per_rank", "formula_bytes_per_rank"))
@@ -159,6 +160,7 @@ def test_four_ranks_send_what_the_formula_says(among_four):
     assert sent == pytest.approx(formula, rel=0.03)
 
 
+@pytest.mark.hosts
 def test_a_shaped_link_shows_as_its_rate(over_a_slow_link):
     [record] = [record for record in over_a_slow_link.values() if len(record.hosts) == 2]
     [formula], [seconds] = (by_series({"": record}, each).values() for each in ("formula_bytes_per_rank", "seconds"))

@@ -46,6 +46,7 @@ BATCH = PRESETS["pathway"].batch
 STARTED_AT = "2026-01-31T12:00:00+00:00"
 
 
+@pytest.mark.grid
 def test_a_session_replays_the_messages_of_its_trace_beside_the_whole_step_and_reports_it(tmp_path):
     python_for(STRATEGY)
     report = tmp_path / "report.pdf"

@@ -173,6 +173,7 @@ def test_what_was_refused_and_an_undisturbed_launch_that_failed_are_not_there(tm
 # A session as a user starts it
 
 
+@pytest.mark.grid
 def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_path, monkeypatch, capsys):
     python_for(find("torch_ddp"))
     # Signals would go on ending the tests themselves in this way, and nothing here is a measurement.

@@ -135,3 +135,11 @@ def test_busy_work_is_a_module_that_exists(declare):
     _, module, name, *_ = launch.job(Path("folder")).words
     assert (importlib.util.find_spec(module) is not None, name) == (True, "numpy_threads")
     assert launch.name == dataclasses.replace(launch, runner=None).name
+
+
+def test_the_rows_of_a_launch_over_hosts_are_in_the_cache_before_it_starts(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    strategy = catalogue.find("torch_ddp")
+    launch = PlannedLaunch(strategy, 2, "throughput", 1, Task(preset="digits"), strategy.options(), hosts=2)
+    launch.job(tmp_path).check(0)
+    assert [*tmp_path.rglob("digits*")]

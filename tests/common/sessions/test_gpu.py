@@ -93,6 +93,7 @@ def test_without_a_gpu_it_says_how_to_try_it_on_the_cpu():
     assert output.splitlines()[-1].endswith("try the same launches on the CPU by --device cpu.")
 
 
+@pytest.mark.grid
 def test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches(tmp_path):
     (tmp_path / "torch.py").write_text("import time\ntime.sleep(3600)\n", encoding="utf-8")
     limits = ["--device", "cpu", "--minutes", "0.3", "--launch-seconds", "4", "--stages", "certificate", "bare"]
