@@ -51,7 +51,7 @@ _COMPARING = (
 
 _OF_A_FILE = (
     *("test_watch", "test_browser", "_impl/test_collectives", "test_matrices", "test_inference"),
-    *("test_request_signature", "common/laboratory/test_collectives", "measurement/test_collective_calls"),
+    *("test_request_signature", "measurement/test_collective_calls"),
 )
 """In the paths of files whose tests look at one launch, server or browser."""
 

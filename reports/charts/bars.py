@@ -78,7 +78,7 @@ def headline(
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.short(value)))
         axes.tick_params(axis="x", labelsize=6.2)
         shown = [style.literal(blocks.shortened(name, longest)) for name in names]
-        _name_bars(axes, shown, [name for name, _ in rows], [looks[name].color for name, _ in rows], 6.8)
+        _name_bars(axes, shown, [name for name, _ in rows], [style.INK] * len(rows), 6.8)
         return svg.svg(figure)
 
 
