@@ -9,7 +9,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 _EXPERIMENTS = ("laboratory/test_collectives.", "laboratory/test_exchanges", "laboratory/test_faults")
 
-_STARTS_STRATEGIES = (
+_STARTS_PROCESSES = (
     "_impl/",
     "contract/",
     "common/check/",
@@ -106,5 +106,5 @@ def shared_by(name: str) -> str:
 
 
 def _is_slow(name: str) -> bool:
-    starts = any(part in name for part in _STARTS_STRATEGIES)
+    starts = any(part in name for part in _STARTS_PROCESSES)
     return starts and not any(part in name for part in _NEEDS_NO_FRAMEWORK)

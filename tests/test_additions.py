@@ -18,6 +18,7 @@ from reports.document import compose
 from reports.tables.material import Material
 from reports.tables.results import read_results
 from tests.conftest import run_command
+from tests.grid import in_grid
 
 ADDITIONS = ROOT / "tests" / "additions"
 CONTROLS = ("other_rows", "another_shard", "whole_batch", "late_schedule", "lost_momentum")
@@ -99,7 +100,7 @@ def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("torch_mine", "pieces-3"), pytest.param("numpy_data_parallel", "one_message-True", marks=pytest.mark.grid)],
+    in_grid([("torch_mine", "pieces-3"), ("numpy_data_parallel", "one_message-True")], [("torch_mine", "pieces-3")]),
 )
 def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_their_controls(checkout, name, option):
     tests = [
@@ -172,10 +173,7 @@ def with_a_layer(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [pytest.param(each, marks=pytest.mark.grid if place else []) for place, each in enumerate(IN_FRAMEWORKS)],
-)
+@pytest.mark.parametrize("strategy", in_grid(IN_FRAMEWORKS, ["torch_ddp"]))
 def test_one_class_and_one_line_in_each_framework_add_a_kind_of_layer(with_a_layer, strategy):
     python_for(find(strategy))
     steps = ["--steps", "20", "--warmup-steps", "5", "--window-steps", "5", "--workers", "2"]

@@ -153,8 +153,9 @@ class PlannedLaunch:
         def check(gpus: int) -> None:
             strategy.refuse(task, self.options, self.workers, gpus)
             share_of(task, strategy.work, strategy.is_synchronous(self.options), 0, self.workers)
-            # Virtual hosts share this user's cache. What fills it isn't in every framework's environment.
-            dataset.load(task)
+            if not task.data_dir:
+                # For hosts that share this user's cache. What fills it isn't in every framework's environment.
+                dataset.load(task)
 
         return Job(
             program=strategy,

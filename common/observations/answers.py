@@ -9,6 +9,7 @@ from statistics import median
 
 import numpy as np
 import pandas as pd
+from pandas.api.typing import SeriesGroupBy
 
 from common.observations.table import CONDITION
 from common.statistics import fit
@@ -37,16 +38,18 @@ def medians(observed: pd.DataFrame) -> pd.DataFrame:
     """
     keys = [*CONDITION, "series", "measure", "part"]
     parts = observed.groupby(keys, sort=False)
-    table = parts.agg(
-        values=("value", list), low=("low", "first"), high=("high", "first"), oversubscribed=("oversubscribed", "any")
-    ).reset_index()
-    found = [median_interval(values) for values in table["values"]]
-    ends = {end: pd.Series([getattr(each, end) for each in found], dtype=float) for end in ("low", "high")}
-    is_predicted = table["low"].notna()
-    counts = [0 if predicted else each.n for each, predicted in zip(found, is_predicted, strict=True)]
-    table = table.assign(n=counts, median=[each.median for each in found])
-    table[[*ends]] = table[[*ends]].fillna(ends)
-    return table[[*keys, "n", "median", "low", "high", "oversubscribed"]]
+    table, predicted = intervals(parts["value"]), parts[["low", "high"]].first()
+    table["n"] = table["n"].where(predicted["low"].isna(), 0)
+    table[["low", "high"]] = predicted.fillna(table[["low", "high"]])
+    return table.assign(oversubscribed=parts["oversubscribed"].any()).reset_index()
+
+
+def intervals(values: SeriesGroupBy) -> pd.DataFrame:
+    """One row for each group of values: `n`, `median`, and its `low` and `high`, NaN below six values."""
+    found = values.agg(list).map(median_interval)
+    rows = [(each.n, each.median, each.low, each.high) for each in found]
+    types = {"n": int, "median": float, "low": float, "high": float}
+    return pd.DataFrame(rows, found.index, [*types]).astype(types)
 
 
 def of_rounds(values: Mapping[str, pd.Series]) -> pd.DataFrame:

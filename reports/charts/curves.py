@@ -199,7 +199,7 @@ def _values(plot: Plot, measure: str) -> pd.Series:
 
 
 def _scale(axes: Axes, plot: Plot, drawn: pd.Series, is_from_zero: bool) -> None:
-    """Set both axes of a panel, of which all draw the same values upwards."""
+    """Set both axes of a panel. `drawn` are the values of all panels of its measure."""
     if is_from_zero:
         axes.set_ylim(0, 1.2 * drawn.max())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))

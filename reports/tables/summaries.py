@@ -10,14 +10,14 @@ import pandas as pd
 
 from common.contract.task import PRESETS
 from common.declarations.strategy import name_of
+from common.observations import answers
 from common.observations import launches as observed_launches
 from common.records.training import Record
-from common.statistics.intervals import median_interval
 from reports.tables import columns
 
 _CELL = ["regime", "strategy", "workers", "exchange"]
 _OF_ONE_WORKER = ["work", "regime", "strategy", "n", "global_batch", "samples_per_second"]
-_MEDIANS = ["n", "seconds", "low_seconds", "high_seconds"]
+_MEDIANS = {"median": "seconds", "low": "low_seconds", "high": "high_seconds"}
 
 
 def launches(records: Mapping[str, Record]) -> pd.DataFrame:
@@ -28,9 +28,7 @@ def launches(records: Mapping[str, Record]) -> pd.DataFrame:
 def cells(launch_table: pd.DataFrame) -> pd.DataFrame:
     """One row per cell: its median with an interval, and both speed-ups, NaN where their base wasn't measured."""
     of_cell = launch_table.groupby(_CELL)
-    medians = of_cell["seconds"].agg(list).map(median_interval)
-    rows = [(each.n, each.median, each.low, each.high) for each in medians]
-    measured = pd.DataFrame(rows, medians.index, _MEDIANS).astype(dict.fromkeys(_MEDIANS[1:], float))
+    measured = answers.intervals(of_cell["seconds"]).rename(columns=_MEDIANS)
     others = of_cell[["first_step_seconds", "wire_bytes", "link_bytes_per_second"]].median()
     measured = measured.join(others).assign(oversubscribed=of_cell["oversubscribed"].any())
     facts = launch_table.drop_duplicates(_CELL).set_index(_CELL).sort_index()

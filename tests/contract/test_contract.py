@@ -102,7 +102,7 @@ def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
     ],
 )
 def test_a_launch_of_its_own_follows_the_oracle(strategy, workers, launch, comparison_of, tmp_path):
-    """With one worker and with four; and with two where the grid has the launch of all cases of the strategy."""
+    """With each number of workers but that of the launch of all cases, and with that too where the grid has it."""
     optimizer = optimizers(strategies()[strategy], workers)[0]
     task = contract_task("digits", workers, tmp_path, activation="tanh", **optimizer)
     launched = launch(strategy, task, **strategies()[strategy].synchronous_with)

@@ -1,5 +1,7 @@
 """horovod_impl/check.py passes on the Horovod that is installed, and fails where one of its collectives is wrong."""
 
+from itertools import product
+
 import pytest
 
 from common.declarations.catalogue import find
@@ -7,13 +9,9 @@ from common.launching.launch import python_for
 from common.paths import ROOT
 from horovod_impl import check
 from tests.conftest import run_command
+from tests.grid import in_grid
 
-COMBINATIONS = [
-    ("torch", "gloo"),
-    pytest.param("torch", "mpi", marks=pytest.mark.grid),
-    pytest.param("tensorflow", "gloo", marks=pytest.mark.grid),
-    pytest.param("tensorflow", "mpi", marks=pytest.mark.grid),
-]
+COMBINATIONS = in_grid(product(["torch", "tensorflow"], ["gloo", "mpi"]), [("torch", "gloo")])
 
 # Runs the check with one thing of Horovod replaced.
 BROKEN = """

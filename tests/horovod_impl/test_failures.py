@@ -17,6 +17,7 @@ from common.declarations.catalogue import find, strategies
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from horovod_impl.strategies import HOROVODRUN
+from tests.grid import in_grid
 from tests.horovod_impl.conftest import SECRET, STRATEGY
 from tests.hosts import kill_processes_of
 from tests.launching import run_and_disturb, wait_for_steps
@@ -27,18 +28,11 @@ STALL_SECONDS = 60.0
 """The deadline of what stalls, and what such a test lasts: on a busy machine the first steps take half of it."""
 NOBODYS_ADDRESS = "10.77.0.77"
 CONTROLLERS = ["gloo", "mpi"]
-OFTEN_BY_GLOO = ["gloo", pytest.param("mpi", marks=pytest.mark.grid)]
-KILLED = [
-    pytest.param(*each, marks=[] if each == ("gloo", 1) else pytest.mark.grid) for each in product(CONTROLLERS, (1, 0))
-]
+KILLED = in_grid(product(CONTROLLERS, (1, 0)), [("gloo", 1)])
 """Controller, and the number of the host whose worker is killed."""
 
-LAUNCHES = [
-    pytest.param(name, controller, marks=[] if (name, controller) == (STRATEGY.name, "gloo") else pytest.mark.grid)
-    for name, strategy in strategies().items()
-    if strategy.launcher is HOROVODRUN
-    for controller in CONTROLLERS
-]
+STARTED_BY_IT = [name for name, strategy in strategies().items() if strategy.launcher is HOROVODRUN]
+LAUNCHES = in_grid(product(STARTED_BY_IT, CONTROLLERS), [(STRATEGY.name, "gloo")])
 """Strategy and controller of a launch on this machine."""
 
 
@@ -115,7 +109,7 @@ def test_more_workers_than_slots_are_refused(controller, reason, site):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("controller", OFTEN_BY_GLOO)
+@pytest.mark.parametrize("controller", CONTROLLERS)
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site))
     wait_for_steps(process.stdout)
@@ -174,8 +168,8 @@ def test_a_worker_that_stalls_on_another_host_ends_with_the_others_at_the_deadli
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("controller", OFTEN_BY_GLOO)
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.grid)])
+@pytest.mark.parametrize("controller", CONTROLLERS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_ending_horovodrun_ends_the_workers_of_both_hosts(number, controller, site):
     process = site.start(controller, "host1:1,host2:1", endless(site))
     wait_for_steps(process.stdout)

@@ -6,14 +6,11 @@ from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.contract.algorithms.exchange import steps
 from common.declarations import catalogue
 from pytorch_impl.libraries import BY_HAND, LIBRARY
+from tests.grid import in_grid
 from tests.laboratory import assert_as_declared, measured
 
 
-@pytest.mark.parametrize(
-    "library",
-    [BY_HAND[0], *(pytest.param(each, marks=pytest.mark.grid) for each in BY_HAND[1:])],
-    ids=lambda library: library.name,
-)
+@pytest.mark.parametrize("library", in_grid(BY_HAND, BY_HAND[:1]), ids=lambda library: library.name)
 def test_every_one_of_three_ranks_gets_numpys_sum_also_where_messages_are_empty(library, tmp_path):
     cells = measured(library, tmp_path, ("4", "8", "400012"), 3)[1]
     assert_as_declared(cells, library, (4, 8, 400_012), clocks=3)

@@ -8,6 +8,7 @@ from common.declarations.catalogue import find, strategies
 from common.declarations.strategy import CONVENIENCE_OF
 from common.launching.launch import python_for
 from common.paths import ROOT
+from tests.grid import in_grid
 from tests.tf_impl.keras_fit import SECONDS, STRATEGIES
 from tf_impl.strategies import TENSORFLOW
 
@@ -40,9 +41,7 @@ def test_the_table_has_every_strategy_with_a_loop_of_its_own(table):
     assert working - {"horovod_tensorflow"} == with_own_loop == set(STRATEGIES)
 
 
-@pytest.mark.parametrize(
-    "strategy", [pytest.param(each, marks=[] if strategies()[each].quick else pytest.mark.grid) for each in STRATEGIES]
-)
+@pytest.mark.parametrize("strategy", in_grid(STRATEGIES, ["tf_mirrored"]))
 def test_the_table_says_what_comes_of_fit(strategy, table):
     command = [str(python_for(find(strategy))), "tests/tf_impl/keras_fit.py", strategy]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=SECONDS + 60)

@@ -14,6 +14,7 @@ from common.launching.launch import python_for
 from common.paths import ROOT
 from tests.common.check.kinds import EDITS, TEMPLATES, WORDS, program
 from tests.common.check.solutions import EXERCISES, SOLUTIONS, filled
+from tests.grid import in_grid
 
 GALLERY = sorted((ROOT / "tests" / "common" / "check" / "gallery").glob("*.py"))
 
@@ -42,11 +43,6 @@ UNFILLED = {
 
 OFTEN = {("spd_546", 2), ("transformers_34191", 2)}
 """Real mistakes that every run of the tests starts, and with how many workers."""
-
-
-def in_grid(values, often=()):
-    """Parameters, of which `often` are tried in every run of the tests and the others in the grid."""
-    return [pytest.param(*each, marks=[] if each in often else [pytest.mark.grid]) for each in values]
 
 
 def marked(path: Path, workers: int, folder: Path) -> Mark:

@@ -39,6 +39,7 @@ from tests.common.contract.launches_in_numpy import (
     upper_half,
     with_row,
 )
+from tests.grid import in_grid
 
 COUNTED = "Each worker's gradient counted"
 OFTEN = [("digits", "tanh", 0.0), ("mnist_5k", "tanh", 0.9), ("pathway", "relu", 0.9)]
@@ -273,10 +274,7 @@ def test_without_exchange_each_replica_may_differ_and_has_its_own_share(recipe):
 
 @pytest.mark.parametrize(
     ("preset", "activation", "momentum"),
-    [
-        pytest.param(*each, marks=[] if each in OFTEN else [pytest.mark.grid])
-        for each in product(["digits", "mnist_5k", "pathway"], ["relu", "tanh"], [0.0, 0.9])
-    ],
+    in_grid(product(["digits", "mnist_5k", "pathway"], ["relu", "tanh"], [0.0, 0.9]), OFTEN),
 )
 def test_float32_gives_no_false_alarm(preset, activation, momentum):
     """Kinks of ReLU included."""

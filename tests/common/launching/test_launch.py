@@ -24,6 +24,7 @@ from common.launching import launch
 from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.measurement import machine
 from common.paths import ROOT
+from tests.grid import in_grid
 
 THREADRUN = Launcher(
     name="threadrun",
@@ -195,9 +196,7 @@ def test_a_launch_that_is_told_to_stop_leaves_nobody_running(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [SEVERAL_PROCESSES[0], *(pytest.param(each, marks=pytest.mark.grid) for each in SEVERAL_PROCESSES[1:])],
-    ids=lambda strategy: strategy.launcher.name,
+    "strategy", in_grid(SEVERAL_PROCESSES, SEVERAL_PROCESSES[:1]), ids=lambda strategy: strategy.launcher.name
 )
 def test_a_worker_that_dies_ends_its_group_before_the_deadline(strategy, tmp_path):
     options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
