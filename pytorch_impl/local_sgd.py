@@ -51,7 +51,7 @@ def _train(run: Run, device: torch.device) -> None:
     weights = [parameter.data for parameter in network.parameters()]
     for weight in weights:
         dist.broadcast(weight, src=0)
-    outer = Outer(weights, options.outer_momentum) if options.outer_momentum else None
+    outer = outer_sgd(weights, options.outer_momentum) if options.outer_momentum else None
     load = inputs.loader(run, device)
     run.export_with(
         lambda: with_mean_momentum(model.export_state(task, network, optimizer), device),
@@ -70,7 +70,7 @@ def _train(run: Run, device: torch.device) -> None:
             # The line that makes it distributed: until now each worker went its own way.
             average(weights)
             if outer:
-                outer.step(weights)
+                step_outer(outer, weights)
         run.observe(loss.detach(), rows=len(labels))
     run.finish()
 
@@ -82,21 +82,18 @@ def average(tensors: list[torch.Tensor]) -> None:
         tensor /= dist.get_world_size()
 
 
-class Outer:
-    """DiLoCo's outer step, by SGD with Nesterov momentum and a rate of 1."""
+def outer_sgd(weights: list[torch.Tensor], momentum: float) -> torch.optim.SGD:
+    """DiLoCo's outer optimizer, of copies of these weights."""
+    return torch.optim.SGD([weight.clone() for weight in weights], lr=1.0, momentum=momentum, nesterov=True)
 
-    def __init__(self, weights: list[torch.Tensor], momentum: float) -> None:
-        self._momentum = momentum
-        self._before = [weight.clone() for weight in weights]
-        self._velocities = [torch.zeros_like(weight) for weight in weights]
 
-    def step(self, weights: list[torch.Tensor]) -> None:
-        """Move the averaged weights on from where the last outer step left them."""
-        for weight, before, velocity in zip(weights, self._before, self._velocities, strict=True):
-            moved = before - weight
-            velocity.mul_(self._momentum).add_(moved)
-            weight.copy_(before - (moved + self._momentum * velocity))
-            before.copy_(weight)
+def step_outer(outer: torch.optim.Optimizer, weights: list[torch.Tensor]) -> None:
+    """Take what the averaged weights have moved since the last outer step for a gradient, and step on by it."""
+    for before, weight in zip(outer.param_groups[0]["params"], weights, strict=True):
+        before.grad = before - weight
+    outer.step()
+    for before, weight in zip(outer.param_groups[0]["params"], weights, strict=True):
+        weight.copy_(before)
 
 
 def with_mean_momentum(state: State, device: torch.device) -> State:
