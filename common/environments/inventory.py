@@ -55,7 +55,7 @@ class Environment:
         return FOLDER / self.name / "made.json"
 
     def ingredients(self, python_version: str) -> dict[str, object]:
-        """What the environment depends on; another Python, version or build makes it outdated."""
+        """What the environment depends on; another Python, version, build or folder makes it outdated."""
         digests: dict[str, str] = {}
         if self.script:
             folder = self.script.parent
@@ -63,6 +63,7 @@ class Environment:
             digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
         return {
             "python": python_version,
+            "folder": str(FOLDER),
             "requirements": sorted(self.requirements),
             "constraints": hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest(),
             "script": digests,
@@ -75,7 +76,12 @@ class Environment:
     def has_packages(self, python_version: str) -> bool:
         """Whether it lacks nothing, or its script's work alone."""
         made, wanted = self._made_from(), self.ingredients(python_version)
-        return all(made.get(name) == wanted[name] for name in ("python", "requirements", "constraints"))
+        return all(made.get(name) == wanted[name] for name in ("python", "folder", "requirements", "constraints"))
+
+    @property
+    def was_moved(self) -> bool:
+        """Whether it was finished in another folder, whose interpreter programs such as horovodrun still name."""
+        return self._made_from().get("folder", str(FOLDER)) != str(FOLDER)
 
     def _made_from(self) -> dict[str, object]:
         try:

@@ -58,7 +58,7 @@ def versions_in(name):
     return sorted(folder.name.removesuffix(".dist-info") for folder in folders)
 
 
-def test_an_environment_that_cannot_be_made_is_one_sentence_and_the_others_are_made(index, capsys):
+def test_an_environment_that_cannot_be_made_is_one_sentence_and_the_others_are_made(index, monkeypatch, capsys):
     bad, good = Environment("bad", ("nobody-has-this==7",)), Environment("good", ("first==1.0",))
     failed = installation.make([bad, good])
     assert [*failed] == ["bad"]
@@ -83,6 +83,12 @@ def test_an_environment_that_cannot_be_made_is_one_sentence_and_the_others_are_m
     capsys.readouterr()
     assert installation.make([bad, good]) == {}
     assert capsys.readouterr().out == "", "What is made isn't made again."
+
+    # Programs name their interpreter by its whole path.
+    (good.made.parent / "of the old folder").touch()
+    monkeypatch.setattr(inventory, "FOLDER", inventory.FOLDER.rename(inventory.FOLDER.with_name("moved")))
+    assert installation.make([bad, good]) == {}
+    assert not (good.made.parent / "of the old folder").exists()
 
 
 def test_what_is_installed_is_compiled_and_has_the_versions_of_the_list_and_nothing_else(index, tmp_path, monkeypatch):

@@ -9,7 +9,8 @@ from common.environments.inventory import Environment
 
 
 @pytest.mark.parametrize(
-    "change", ["another Python", "another pin", "another list", "another script", "its Python is gone"]
+    "change",
+    ["another Python", "another pin", "another list", "another script", "another folder", "no Python"],
 )
 def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     monkeypatch.setattr(inventory, "FOLDER", tmp_path / "made")
@@ -21,6 +22,7 @@ def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     environment.python.touch()
     environment.made.write_text(json.dumps(environment.ingredients(version)))
     assert environment.is_made(version)
+    assert not environment.was_moved
     if change == "another Python":
         version = "3.13.1"
     elif change == "another pin":
@@ -32,6 +34,9 @@ def test_a_change_makes_an_environment_outdated(change, tmp_path, monkeypatch):
     elif change == "another script":
         assert environment.has_packages(version)
         script.with_name("edits.py").touch()
+    elif change == "another folder":
+        monkeypatch.setattr(inventory, "FOLDER", (tmp_path / "made").rename(tmp_path / "moved"))
+        assert environment.was_moved
     else:
         environment.python.unlink()
     assert not environment.is_made(version)
