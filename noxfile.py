@@ -115,12 +115,6 @@ for each in sorted(Path("common/laboratory").glob("[!_]*.py")):
 
 
 @nox.session(tags=[LABORATORY])
-def gpu(session: nox.Session) -> None:
-    """Try everything that computes on a GPU, in order of worth, and report what there is (within nine minutes)."""
-    measure(session, "common.sessions.gpu", quick_environments())
-
-
-@nox.session(tags=[LABORATORY])
 def benchmark(session: nox.Session) -> None:
     """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
     measure(session, "tests.benchmarks")

@@ -23,7 +23,7 @@ from common.errors import NotInstalledError, UserError
 from common.launching import launch
 from common.launching.launch import python_for
 from common.paths import ROOT
-from common.sessions import compare, gpu, submission
+from common.sessions import compare, submission
 from common.sessions.experiment import parse
 from reports import experiment
 from reports.__main__ import write_report
@@ -196,7 +196,6 @@ LABORATORY = sorted((ROOT / "common" / "laboratory").glob("[!_]*.py"))
 PARSERS = {
     "common.launching.launch": launch.prepare,
     "common.check": lambda options: tyro.cli(referee.Arguments, args=options),
-    "common.sessions.gpu": lambda options: tyro.cli(gpu.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
     **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
     "reports": partial(_parse_only, write_report),

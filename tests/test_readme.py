@@ -35,8 +35,8 @@ ELSEWHERE = {
     r"nox -s check -- (my_training\.py( --workers 2 --picture .+)?|submissions/)": (
         "tests/common/check/test_check.py::test_a_class_has_a_row_for_each_file_however_bad_it_is"
     ),
-    r"nox -s gpu|PYTHONPATH=\.carried python -m common\.sessions\.gpu": (
-        "tests/common/sessions/test_gpu.py::test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches"
+    r"nox -s gpu|PYTHONPATH=\.carried python -m common\.laboratory\.gpu": (
+        "tests/common/laboratory/test_gpu.py::test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches"
     ),
     "nox -s compare -- --slurm": (
         "tests/slurm/test_launches.py::test_each_launcher_starts_its_ranks_on_both_nodes_and_they_follow_the_oracle"

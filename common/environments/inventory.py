@@ -63,7 +63,7 @@ class Environment:
             digests = {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sources}
         return {
             "python": python_version,
-            "folder": str(FOLDER),
+            "folder": self._folder,
             "requirements": sorted(self.requirements),
             "constraints": hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest(),
             "script": digests,
@@ -80,8 +80,12 @@ class Environment:
 
     @property
     def was_moved(self) -> bool:
-        """Whether it was finished in another folder, whose interpreter programs such as horovodrun still name."""
-        return self._made_from().get("folder", str(FOLDER)) != str(FOLDER)
+        """Whether it was finished in another folder, whose interpreter its programs still name."""
+        return self._made_from().get("folder", self._folder) != self._folder
+
+    @property
+    def _folder(self) -> str:
+        return str((FOLDER / self.name).resolve())
 
     def _made_from(self) -> dict[str, object]:
         try:

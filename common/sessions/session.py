@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import random
 import signal
 import statistics
@@ -372,6 +373,9 @@ def counted(console: Console, records: Iterable[Header]) -> int:
 
 def report(module: str, folder: Path, out: Path) -> int:
     """Write what a session ends with, from the records in its folder; returns the exit status."""
+    if importlib.util.find_spec("typst") is None:
+        print(f"typst isn't installed: `nox -s report -- --results {folder}` writes the report elsewhere.")
+        return 0
     command = [sys.executable, "-m", module, "--results", str(folder.resolve()), "--out", str(out.resolve())]
     return subprocess.run(command, cwd=ROOT).returncode
 

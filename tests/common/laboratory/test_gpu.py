@@ -1,4 +1,4 @@
-"""common/sessions/gpu.py: what it launches, in which order; and as a user starts it, with a framework that hangs."""
+"""common/laboratory/gpu.py: what it launches, in which order; and as a user starts it, with a framework that hangs."""
 
 import sys
 
@@ -6,12 +6,12 @@ import pytest
 
 from common.declarations.strategy import has_exchange, other_maths
 from common.errors import NotInstalledError
+from common.laboratory import gpu
+from common.laboratory.gpu import Scope
 from common.records.files import read_records
 from common.records.training import Record
-from common.sessions import gpu
-from common.sessions.gpu import Arguments
 from common.sessions.probes import PlannedProbe
-from common.sessions.session import Stage, console_for
+from common.sessions.session import Stage
 from tests.conftest import run_command
 
 
@@ -19,7 +19,7 @@ from tests.conftest import run_command
 def stages(monkeypatch):
     """All stages of a GPU's session by their names, with every framework installed; of the rounds the first."""
     monkeypatch.setattr(gpu, "python_for", lambda strategy: None)
-    found = gpu._stages(Arguments(rounds=1), gpu._installed(console_for(80)))
+    found = gpu.all_stages(Scope(repetitions=1), gpu.installed())
     return {stage.name: stage.launches for stage in found}
 
 
@@ -62,7 +62,12 @@ def test_ceilings_have_a_layer_that_fills_a_gpu(stages):
     probes = stages["ceiling"]
     assert all(isinstance(probe, PlannedProbe) for probe in probes)
     assert {probe.task.dimensions for probe in probes} >= {(8192, 8192)}
-    on_cpu = [*gpu._probes(Arguments(device="cpu"), [gpu.catalogue.find("torch_single")])]
+    on_cpu = [
+        launch
+        for stage in gpu.all_stages(Scope(device="cpu"), [gpu.catalogue.find("torch_single")])
+        if stage.name == "ceiling"
+        for launch in stage.launches
+    ]
     assert (8192, 8192) not in {probe.task.dimensions for probe in on_cpu}
 
 
@@ -73,7 +78,7 @@ def test_what_is_not_installed_is_left_out_and_named_once(monkeypatch, capsys):
         raise NotInstalledError(f"{strategy.family.environment} isn't installed.")
 
     monkeypatch.setattr(gpu, "python_for", python_for)
-    assert {strategy.framework for strategy in gpu._installed(console_for(80))} == {"torch"}
+    assert {strategy.framework for strategy in gpu.installed()} == {"torch"}
     printed = capsys.readouterr().out.splitlines()
     assert sorted(printed) == [f"Left out: {name} isn't installed." for name in ("horovod", "jax", "tensorflow")]
 
@@ -82,13 +87,13 @@ def test_nothing_begins_after_the_time_is_over(monkeypatch):
     moments = iter([1.0, 2.0, 3.0])
     monkeypatch.setattr(gpu.time, "monotonic", lambda: next(moments))
     stages = [Stage("a", "a", ["first", "second"]), Stage("b", "b", ["third"])]
-    assert [stage.launches for stage in gpu._in_time(stages, ends_at=2.5)] == [["first"], ["second"]]
+    assert [stage.launches for stage in gpu.in_time(stages, ends_at=2.5)] == [["first"], ["second"]]
 
 
 def test_without_a_gpu_it_says_how_to_try_it_on_the_cpu():
     if gpu.machine.gpu_names():
         pytest.skip("This machine has a GPU.")
-    status, output = run_command([sys.executable, "-m", "common.sessions.gpu"])
+    status, output = run_command([sys.executable, "-m", "common.laboratory.gpu"])
     assert status == 2
     assert output.splitlines()[-1].endswith("try the same launches on the CPU by --device cpu.")
 
@@ -96,11 +101,11 @@ def test_without_a_gpu_it_says_how_to_try_it_on_the_cpu():
 @pytest.mark.grid
 def test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches(tmp_path):
     (tmp_path / "torch.py").write_text("import time\ntime.sleep(3600)\n", encoding="utf-8")
-    limits = ["--device", "cpu", "--minutes", "0.3", "--launch-seconds", "4", "--stages", "certificate", "bare"]
+    limits = ["--device", "cpu", "--minutes", "0.3", "--launch-seconds", "4"]
     places = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "gpu.pdf")]
-    command = [sys.executable, "-m", "common.sessions.gpu", *limits, *places]
+    command = [sys.executable, "-m", "common.laboratory.gpu", *limits, *places]
     status, output = run_command(command, PYTHONPATH=str(tmp_path))
-    assert status == 0, output
+    assert status == 1, output
     [folder] = (tmp_path / "results").iterdir()
     records = read_records(folder, Record)
     assert {record.status for record in records.values()} == {"failed"}, output
