@@ -29,7 +29,7 @@ from common.paths import ROOT, new_record
 from pytorch_impl.strategies import RAY_OBJECT_STORE_BYTES, RAY_TRAIN, RayOptions
 
 _ANSWER_SECONDS = 10
-"""What a cluster has for accepting a connection, and the last lines for being printed."""
+"""What a cluster has for accepting a connection."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,12 @@ def connected(job: Job) -> Iterator[str]:
     end_at_deadline(job.task.deadline_seconds)
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TRAIN_ENABLE_PRINT_PATCH": "0"}
     quiet = {"logging_level": logging.ERROR, "log_to_driver": job.options.is_elsewhere}
-    with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder, _printing(folder):
+    with tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder:
         try:
             if job.options.address:
                 _connect(job, job.options.address, quiet)
             else:
+                _lend_output(f"{folder}/output")
                 # Else Ray would leave the token by which its processes know one another in the user's home.
                 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
                 ray.init(
@@ -157,8 +158,11 @@ def work(job: Job, folder_of_ray: str, train: Callable[[Task, RayOptions], None]
             if checkpoint and job.checkpoint is not None:
                 checkpoint.write_bytes(job.checkpoint)
         else:
-            for descriptor in (1, 2):
-                os.dup2(os.open(f"{folder_of_ray}/{descriptor}", os.O_WRONLY), descriptor)
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(f"{folder_of_ray}/output")
+                _, lent, *_ = socket.recv_fds(connection, 1, 2)
+            for descriptor, own in zip(lent, (1, 2), strict=True):
+                os.dup2(descriptor, own)
         try:
             train(task, job.options)
         except (UserError, LaunchFailedError) as error:
@@ -167,30 +171,15 @@ def work(job: Job, folder_of_ray: str, train: Callable[[Task, RayOptions], None]
         return {str(job.task.record.with_name(path.name)): path.read_bytes() for path in Path(folder).iterdir()}
 
 
-@contextmanager
-def _printing(folder: str) -> Iterator[None]:
-    """Print where this process does what workers of this machine write to the pipes `1` and `2` in the folder.
+def _lend_output(path: str) -> None:
+    """Lend this process's output, at a socket at this path, to workers of this machine: Ray would keep it in files."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen()
 
-    Ray would keep it in files. All of it is printed when the block, in which the workers end, is over.
-    """
-    writers, threads = list[int](), list[Thread]()
-    for descriptor in (1, 2):
-        path = f"{folder}/{descriptor}"
-        os.mkfifo(path)
-        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        os.set_blocking(reader, True)
-        writers.append(os.open(path, os.O_WRONLY))
-        threads.append(Thread(target=_copy, args=(reader, descriptor), daemon=True))
-        threads[-1].start()
-    try:
-        yield
-    finally:
-        for writer in writers:
-            os.close(writer)
-        for thread in threads:
-            thread.join(_ANSWER_SECONDS)
+    def lend() -> None:
+        while True:
+            with server.accept()[0] as connection:
+                socket.send_fds(connection, [b"1"], [1, 2])
 
-
-def _copy(reader: int, descriptor: int) -> None:
-    while content := os.read(reader, 2**16):
-        os.write(descriptor, content)
+    Thread(target=lend, daemon=True).start()
