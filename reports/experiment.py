@@ -345,7 +345,8 @@ def write_report(results: Path, out: Path = Path("reports/out/experiment.pdf")) 
         shell.write_figure(out, drawings)
         return
     shell.write(out, content | {"terms": TERMS}, drawings)
-    print(f"{out} and {shell.page_beside(out)}: {len(records)} records")
+    of_records = f": {len(records)} records" if records else ""
+    print(f"{out} and {shell.page_beside(out)}{of_records}")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ def main() -> None:
         svg = console.export_svg(title=title, unique_id="check")
         # A reader's own monospace font does; rich's would come from the net.
         write_atomically(arguments.picture, re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).encode())
-    write_atomically(folder / MARKS, pd.DataFrame([_row(each) for each in marks]).to_csv(index=False).encode())
+    write_atomically(folder / MARKS, _frame(marks).to_csv(index=False).encode())
     method = METHOD_OF_EVIDENCE if arguments.evidence else METHOD
     _keep(folder, "Trainings, refereed", answer, marks, method)
     for name, own in by_file.items() if len(by_file) > 1 else ():
@@ -165,17 +165,12 @@ def _keep(folder: Path, title: str, answer: str, marks: list[Mark], method: list
     Observed(observed, missing, display).write(folder)
 
 
-def _row(mark: Mark) -> dict[str, object]:
-    """A row of the CSV file."""
-    return {
-        "file": mark.file,
-        "workers": mark.workers,
-        "mark": mark.verdict,
-        "shares": " ".join(f"{share:.4f}" for share in mark.shares),
-        **{name: getattr(mark, name) for name in ("velocity", "decay", "residual", "samples_per_second", "beside")},
-        **{name: getattr(mark, name) for name in ("bytes_per_step", "formula_bytes_per_step")},
-        "sentences": " ".join(mark.sentences),
-    }
+def _frame(marks: list[Mark]) -> pd.DataFrame:
+    """What the CSV file has: a row for each launch."""
+    frame = pd.DataFrame(marks).drop(columns=["like", "reading"]).rename(columns={"verdict": "mark"})
+    frame["shares"] = [" ".join(f"{share:.4f}" for share in each.shares) for each in marks]
+    frame["sentences"] = [" ".join(each.sentences) for each in marks]
+    return frame
 
 
 def _marks(marks: list[Mark]) -> Table:

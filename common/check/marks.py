@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import re
 import statistics
 import subprocess
 import sys
@@ -148,7 +147,8 @@ def _reported(world: World, log: Path) -> list[np.ndarray]:
         (folder / "world.json").write_bytes(msgspec.json.encode(world))
         status = executor.start(["-m", "common.check.world", str(folder)], ROOT, log, deadline_seconds, {})
         if status:
-            raise LaunchFailedError(_reason(status, deadline_seconds, log))
+            said = log.read_text(encoding="utf-8", errors="replace")
+            raise LaunchFailedError(exit_cause.read(status, deadline_seconds, said).reason or "It failed.")
         with np.load(folder / REPORTED) as kept:
             return [kept[name] for name in ("losses", "weights", "seconds", "sent")]
 
@@ -186,12 +186,3 @@ def read(world: World, losses: np.ndarray, weights: np.ndarray, remedies: Mappin
                 sentences = mistakes.named(trained, later, of_later, remedies)
                 return dataclasses.replace(later, mistakes=(began, *sentences))
     return dataclasses.replace(found, mistakes=mistakes.named(trained, found, updates, remedies))
-
-
-def _reason(status: int, deadline_seconds: float, log: Path) -> str:
-    """Why it failed: our own sentence, with the first error that Python printed where that is the cause."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    reason = exit_cause.read(status, deadline_seconds, text).reason or "It failed."
-    errors = re.findall(r"^(?:\[rank\d+\]: )?((?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b.*)$", text, re.MULTILINE)
-    is_cause = errors and "ended with status" in reason
-    return f"{reason.rstrip('.')}: {errors[0].strip()[:200]}" if is_cause else reason

@@ -16,6 +16,13 @@ _REMEDY = "unset variables by which it was set up, such as OMPI_MCA_btl, or see 
 ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL = "ended with signal", "was stopped by a signal"
 """What a sentence has on a signal that ended or stopped the first of the processes, for which others were ended."""
 
+_ERROR = re.compile(
+    r"^(?:\[rank\d+\]: |\[\d+\]<stderr>: ?)?((?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE
+)
+"""The line by which Python names an error, behind what torch or horovodrun puts before it."""
+
+_MOST_LETTERS = 200
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -42,8 +49,16 @@ def read(status: int, deadline_seconds: float, log: str, launcher: Launcher = PR
     A rank's own sentence on its failure counts before a signal, and a signal before any refusal. Some reports count
     before that sentence, which is about the loss of another process then: on a rank that no longer answers, and on the
     process that ended first, by a report with a `status` or by our own sentence on its signal. The launcher's own cause
-    counts where nobody else names one.
+    counts where nobody else names one. Where all that is known is a status, the first error that Python printed tells
+    more.
     """
+    ended = _read(status, deadline_seconds, log, launcher)
+    if "ended with status" in (ended.reason or "") and (error := _ERROR.search(log)):
+        return Ended("failed", f"{str(ended.reason).rstrip('.')}: {error[1].strip()[:_MOST_LETTERS]}")
+    return ended
+
+
+def _read(status: int, deadline_seconds: float, log: str, launcher: Launcher) -> Ended:
     if status == 0:
         return Ended("ok")
     if status == TIMED_OUT_STATUS:
