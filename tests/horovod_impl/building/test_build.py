@@ -3,7 +3,6 @@
 import base64
 import errno
 import hashlib
-import itertools
 import json
 import os
 import platform
@@ -23,7 +22,7 @@ from common.errors import UserError
 from common.files import locked
 from common.paths import ROOT
 from horovod_impl.building import build, compilation, cuda, patching
-from horovod_impl.building.patching import ADDITIONS, PATCHES, Patch
+from horovod_impl.building.patching import ADDITIONS, Patch
 
 DISTRIBUTIONS = ("torch", "tensorflow-cpu", *build.BUILD_REQUIREMENTS)
 TOOLS = ("c++", "mpicxx", "mpirun", "nvcc")
@@ -39,7 +38,8 @@ DIFF = f"""{PATCHED_FILE}
  nine
 +ten"""
 PATCH = Patch("words.patch", "the words have changed", DIFF)
-PATCHED = ["one", "before", "old words", "", "five", "six", "seven", "eight", "nine", ""]
+UNPATCHED = ["one", "before", "old words", "", "five", "six", "seven", "eight", "nine", ""]
+PATCHED = ["one", "before", "new words", "", "five", "six", "seven", "eight", "nine", "ten", ""]
 
 
 def write_tool(folder, name, version="1.0"):
@@ -55,42 +55,13 @@ def write_wheel(folder, content="content " * 1000):
     return wheel
 
 
-def changes_of(patch):
-    """The path and the lines of each file's part of the patch."""
-    for change in patch.diff.split("\n--- a/"):
-        path, _, *lines = change.split("\n")
-        yield path, lines
+def write_unpatched(root, lines=UNPATCHED):
+    (root / PATCHED_FILE).parent.mkdir(parents=True)
+    (root / PATCHED_FILE).write_text("\n".join(lines), encoding="utf-8")
 
 
-def write_source(root):
-    """A source of stand-ins, in which the lines that the patches name are where the patches look for them.
-
-    The patches are undone one after another, last first, in files of which nothing is known.
-    """
-    texts = {path: [f"line {number}" for number in range(3000)] for patch in PATCHES for path, _ in changes_of(patch)}
-    for patch in reversed(PATCHES):
-        for path, lines in changes_of(patch):
-            starts = [number for number, line in enumerate(lines) if line.startswith("@@")]
-            for first, end in reversed(list(itertools.pairwise([*starts, len(lines)]))):
-                position = int(lines[first].partition("+")[2].split()[0].partition(",")[0]) - 1
-                hunk = lines[first + 1 : end]
-                replaced = sum(not line.startswith("-") for line in hunk)
-                texts[path][position : position + replaced] = [line[1:] for line in hunk if not line.startswith("+")]
-    for path, text in texts.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text("\n".join(text), encoding="utf-8")
-    return root
-
-
-def missing_lines(source):
-    """The lines that a patch adds and that aren't in the tree at `source`."""
-    return [
-        (patch.name, line)
-        for patch in PATCHES
-        for path, lines in changes_of(patch)
-        for line in lines
-        if line.startswith("+") and line[1:] not in (source / path).read_text(encoding="utf-8").split("\n")
-    ]
+def metadata_of(distributions, name):
+    return distributions / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA"
 
 
 @pytest.fixture
@@ -107,89 +78,69 @@ def tools(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def distributions(tmp_path):
+def distributions(tmp_path, monkeypatch):
     """A folder that tells importlib.metadata that all distributions which a build needs are installed."""
     folder = tmp_path / "distributions"
     for name in DISTRIBUTIONS:
-        information = folder / f"{name.replace('-', '_')}-1.0.dist-info"
-        information.mkdir(parents=True)
-        (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+        metadata_of(folder, name).parent.mkdir(parents=True)
+        metadata_of(folder, name).write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(folder)
     return folder
 
 
-def refusal(tools, distributions):
-    """The one line with which the script, which finds these tools and distributions only, refuses to start."""
-    environment = os.environ | {
-        "PATH": str(tools),
-        "PYTHONPATH": str(distributions),
-        "XDG_CACHE_HOME": str(tools.parent / "cache"),
-        "PIP_NO_INDEX": "1",
-    }
-    # -S hides what is installed for the Python that runs the tests.
-    command = [sys.executable, "-S", build.__file__]
-    result = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=60)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert not (tools.parent / "cache").exists()
-    (line,) = result.stderr.splitlines()
-    return line
+# Patches
 
 
-def patched(root, lines):
-    """The lines of a file after PATCH."""
-    (root / PATCHED_FILE).parent.mkdir(parents=True)
-    (root / PATCHED_FILE).write_text("\n".join(lines), encoding="utf-8")
-    PATCH.apply(root)
-    return (root / PATCHED_FILE).read_text(encoding="utf-8").split("\n")
+@pytest.mark.parametrize("number", [2, 3, 4, 9])
+def test_a_patch_is_refused_by_name_where_a_line_is_another_or_isnt_there(tmp_path, number):
+    for name, lines in (
+        ("other", [*UNPATCHED[: number - 1], "other words", *UNPATCHED[number:]]),
+        ("short", UNPATCHED[: number - 1]),
+    ):
+        write_unpatched(tmp_path / name, lines)
+        with pytest.raises(UserError) as refused:
+            PATCH.apply(tmp_path / name)
+        cause = f"line {number} isn't {UNPATCHED[number - 1]!r}: bring the patches up to date"
+        assert all(part in str(refused.value) for part in (PATCH.name, PATCHED_FILE, PATCH.reason, cause))
 
 
-@pytest.mark.parametrize(
-    ("lines", "number", "line"),
-    [
-        ([], 2, "before"),
-        (["one", "before", "other words", *PATCHED[3:]], 3, "old words"),
-        (["one", "otherwise", *PATCHED[2:]], 2, "before"),
-        (["zero", *PATCHED], 2, "before"),
-        ([*PATCHED[:3], "three", *PATCHED[4:]], 4, ""),
-        (PATCHED[:8], 9, "nine"),
-    ],
-    ids=["no text", "another text", "other lines before", "another place", "other lines after", "too short"],
-)
-def test_a_patch_that_no_longer_applies_is_refused_by_name(tmp_path, lines, number, line):
-    with pytest.raises(UserError) as refused:
-        patched(tmp_path, lines)
-    for part in (PATCH.name, PATCHED_FILE, PATCH.reason, f"line {number} isn't {line!r}: bring the patches up to date"):
-        assert part in str(refused.value)
-
-
-def test_a_patch_replaces_and_adds_lines_of_a_file_that_is_there(tmp_path):
+def test_a_patch_of_a_file_that_isnt_there_is_refused(tmp_path):
     with pytest.raises(UserError, match=f"{PATCH.name} of Horovod's {PATCHED_FILE}"):
         PATCH.apply(tmp_path)
-    expected = ["one", "before", "new words", "", "five", "six", "seven", "eight", "nine", "ten", ""]
-    assert patched(tmp_path, PATCHED) == expected
 
 
-def change_version_of(name):
-    def change(distributions):
-        information = distributions / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA"
-        information.write_text(information.read_text(encoding="utf-8").replace("Version: 1.0", "Version: 1.0+cpu"))
+# What the wheel depends on
 
-    return lambda monkeypatch, distributions, tools: change(distributions)
+
+def change_version(name):
+    def change(monkeypatch, distributions, tools):
+        path = metadata_of(distributions, name)
+        path.write_text(path.read_text(encoding="utf-8").replace("Version: 1.0", "Version: 1.0+cpu"))
+
+    return change
+
+
+def change_tool(name):
+    return lambda monkeypatch, distributions, tools: write_tool(tools, name, version="2.0")
+
+
+def replace(owner, name, value):
+    return lambda monkeypatch, *_: monkeypatch.setattr(owner, name, value)
 
 
 CHANGES = {
-    **{
-        name: lambda monkeypatch, _, tools, name=name: write_tool(tools, name, version="2.0")
-        for name in ("c++", "mpicxx", "mpirun")
-    },
-    "the archive": lambda monkeypatch, *_: monkeypatch.setattr(build, "ARCHIVE_SHA256", "0" * 64),
-    "a patch": lambda monkeypatch, *_: monkeypatch.setattr(patching, "PATCHES", (*PATCHES, PATCH)),
-    "a file of ours": lambda monkeypatch, *_: monkeypatch.setattr(patching, "addition_texts", lambda: {"x.h": "text"}),
-    "torch": change_version_of("torch"),
-    "TensorFlow": change_version_of("tensorflow-cpu"),
-    "CMake": change_version_of("cmake"),
-    "Python": lambda monkeypatch, *_: monkeypatch.setattr(platform, "python_version", lambda: "3.99.0"),
-    "the machine": lambda monkeypatch, *_: monkeypatch.setattr(platform, "machine", lambda: "abacus"),
-    "the CPU": lambda monkeypatch, *_: monkeypatch.setattr(build, "cpu_features", lambda: "steam"),
+    "a C++ compiler": change_tool("c++"),
+    "MPI's compiler": change_tool("mpicxx"),
+    "mpirun": change_tool("mpirun"),
+    "the archive": replace(build, "ARCHIVE_SHA256", "0" * 64),
+    "a patch": replace(patching, "PATCHES", (*patching.PATCHES, PATCH)),
+    "a file of ours": replace(patching, "addition_texts", lambda: {"x.h": "text"}),
+    "torch": change_version("torch"),
+    "TensorFlow": change_version("tensorflow-cpu"),
+    "CMake": change_version("cmake"),
+    "Python": replace(platform, "python_version", lambda: "3.99.0"),
+    "the machine": replace(platform, "machine", lambda: "abacus"),
+    "the CPU": replace(build, "cpu_features", lambda: "steam"),
     "a compiler flag": lambda monkeypatch, *_: monkeypatch.setenv("CXXFLAGS", "-Ofast"),
     "an option of Horovod": lambda monkeypatch, *_: monkeypatch.setenv("HOROVOD_CPU_OPERATIONS", "MPI"),
 }
@@ -197,16 +148,15 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_of_what_the_wheel_depends_on_makes_another_wheel(distributions, tools, monkeypatch, change):
-    monkeypatch.syspath_prepend(distributions)
     before = build.cache_key(build.build_ingredients())
     assert build.cache_key(build.build_ingredients()) == before
     change(monkeypatch, distributions, tools)
     assert build.cache_key(build.build_ingredients()) != before
 
 
-def test_the_same_tools_in_another_environment_make_the_same_wheel(tools, distributions, monkeypatch):
+@pytest.mark.usefixtures("distributions")
+def test_the_same_tools_in_another_environment_make_the_same_wheel(tools, monkeypatch):
     """Both MPIs are that of their environment; another MPI, outside the environment, makes another wheel."""
-    monkeypatch.syspath_prepend(distributions)
     keys = []
     for environment, prefix in [("first", "first"), ("second", "second"), ("second", "elsewhere")]:
         folder = tools.parent / environment / "bin"
@@ -218,11 +168,42 @@ def test_the_same_tools_in_another_environment_make_the_same_wheel(tools, distri
     assert keys[0] == keys[1] != keys[2]
 
 
-@pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 127\n"], ids=["not there", "cannot run"])
-def test_a_missing_compiler_is_named_with_its_remedy(tools, distributions, content):
-    (tools / "c++").write_text(content) if content else (tools / "c++").unlink()
-    sentence = "A C++ compiler was not found: install one, for example with `apt-get install g++`."
-    assert refusal(tools, distributions) == sentence
+def break_compiler(distributions, tools):
+    (tools / "c++").write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
+
+
+def uninstall(name):
+    def remove(distributions, tools):
+        metadata_of(distributions, name).unlink()
+        metadata_of(distributions, name).parent.rmdir()
+
+    return remove
+
+
+@pytest.mark.parametrize(
+    ("take_away", "named", "remedy"),
+    [
+        (lambda distributions, tools: (tools / "c++").unlink(), "A C++ compiler was not found", "apt-get install g++"),
+        (break_compiler, "A C++ compiler was not found", "apt-get install g++"),
+        (uninstall("torch"), "torch is not installed", "`horovod` dependency group"),
+        (uninstall("tensorflow-cpu"), "tensorflow is not installed", "`horovod` dependency group"),
+        (uninstall("ninja"), "ninja is not installed", "`horovod` dependency group"),
+    ],
+    ids=["no compiler", "a compiler that cannot run", "no torch", "no TensorFlow", "no Ninja"],
+)
+def test_what_is_missing_is_named_with_its_remedy_before_anything_is_made(
+    tools, distributions, take_away, named, remedy
+):
+    take_away(distributions, tools)
+    cache = tools.parent / "cache"
+    variables = {"PYTHONPATH": str(distributions), "XDG_CACHE_HOME": str(cache), "PIP_NO_INDEX": "1"}
+    # -S hides what is installed for the Python that runs the tests.
+    command = [sys.executable, "-S", build.__file__]
+    result = subprocess.run(command, env=os.environ | variables, capture_output=True, encoding="utf-8", timeout=60)
+    assert (result.returncode, result.stdout, cache.exists()) == (2, "", False)
+    [line] = result.stderr.splitlines()
+    assert line.startswith(named)
+    assert remedy in line
 
 
 @pytest.mark.usefixtures("tools")
@@ -233,24 +214,7 @@ def test_missing_headers_of_python_are_named_with_their_remedy(tmp_path, monkeyp
         build.find_compiler()
 
 
-@pytest.mark.parametrize("name", ["torch", "tensorflow-cpu", "setuptools", "cmake", "ninja"])
-def test_a_missing_distribution_is_named_with_its_remedy(tools, distributions, name):
-    (distributions / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA").unlink()
-    (distributions / f"{name.replace('-', '_')}-1.0.dist-info").rmdir()
-    line = refusal(tools, distributions)
-    assert line.startswith(f"{name.removesuffix('-cpu')} is not installed")
-    assert "`horovod` dependency group" in line
-
-
-@pytest.fixture
-def only_local_archives(tmp_path, monkeypatch):
-    """pip without network: it finds what lies in the folder that this returns."""
-    pytest.importorskip("pip")
-    folder = tmp_path / "archives"
-    folder.mkdir()
-    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(folder), "CONFIG_FILE": os.devnull}.items():
-        monkeypatch.setenv(f"PIP_{name}", value)
-    return folder
+# The build
 
 
 @pytest.fixture
@@ -260,22 +224,28 @@ def directory(tmp_path):
     return tmp_path / "cache"
 
 
-def test_an_archive_with_another_hash_is_refused(directory, only_local_archives):
-    (only_local_archives / "horovod-0.28.1.tar.gz").write_bytes(b"something else")
-    with pytest.raises(UserError, match="does not have the expected SHA-256") as refused:
-        build.build_wheel(directory, False, {})
-    assert str(directory / "build.log") in str(refused.value)
-    assert list((directory / "building").iterdir()) == []
-
-
-@pytest.mark.usefixtures("only_local_archives")
-def test_a_failed_download_is_refused_with_the_name_of_the_log(directory):
+@pytest.mark.parametrize(
+    ("archive", "sentence", "logged"),
+    [
+        (b"something else", "does not have the expected SHA-256", "DO NOT MATCH THE HASHES"),
+        (None, "could not download", "No matching distribution"),
+    ],
+    ids=["another archive", "no archive"],
+)
+def test_a_download_that_fails_is_refused_with_the_name_of_its_log_and_leaves_nothing(
+    directory, tmp_path, monkeypatch, archive, sentence, logged
+):
+    pytest.importorskip("pip")
+    if archive:
+        (tmp_path / "horovod-0.28.1.tar.gz").write_bytes(archive)
+    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(tmp_path), "CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
     log = directory / "build.log"
     log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES", encoding="utf-8")
-    with pytest.raises(UserError, match="could not download") as refused:
+    with pytest.raises(UserError, match=f"{sentence}.*{log}"):
         build.build_wheel(directory, False, {})
-    assert str(log) in str(refused.value)
-    assert "No matching distribution" in log.read_text(encoding="utf-8")
+    assert logged in log.read_text(encoding="utf-8")
+    assert list((directory / "building").iterdir()) == []
 
 
 @pytest.fixture
@@ -292,17 +262,18 @@ def steps(monkeypatch):
 
     def download_source(scratch, log):
         Steps.downloads += 1
-        source = write_source(scratch / "horovod-0.28.1")
-        (source / "horovod.egg-info").mkdir()
-        (source / "horovod.egg-info" / "requires.txt").write_text(
-            "cffi>=1.4.0\npyyaml\n\n[ray]\nray\n", encoding="utf-8"
-        )
-        (source / "horovod.egg-info" / "entry_points.txt").write_text("[console_scripts]\n", encoding="utf-8")
-        (source / "PKG-INFO").write_text(
-            "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\nDescription: x\n", encoding="utf-8"
-        )
-        (source / "LICENSE").write_text("Apache 2.0\n", encoding="utf-8")
-        (source / "horovod" / "__init__.py").write_text("version = '0.28.1'\n", encoding="utf-8")
+        source = scratch / "horovod-0.28.1"
+        write_unpatched(source)
+        metadata = "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\nDescription: x\n"
+        for name, text in {
+            "horovod.egg-info/requires.txt": "cffi>=1.4.0\npyyaml\n\n[ray]\nray\n",
+            "horovod.egg-info/entry_points.txt": "[console_scripts]\n",
+            "PKG-INFO": metadata,
+            "LICENSE": "Apache 2.0\n",
+            "horovod/__init__.py": "version = '0.28.1'\n",
+        }.items():
+            (source / name).parent.mkdir(exist_ok=True)
+            (source / name).write_text(text, encoding="utf-8")
         return source
 
     def run_tool(command, settings, log, lock):
@@ -317,6 +288,7 @@ def steps(monkeypatch):
         (objects / "libraries" / "horovod" / "torch" / "mpi_lib_v2.so").write_bytes(b"a library")
 
     run_really = compilation.run_tool
+    monkeypatch.setattr(patching, "PATCHES", (PATCH,))
     monkeypatch.setattr(compilation, "run_tool", run_tool)
     monkeypatch.setattr(compilation, "download_source", download_source)
     return Steps
@@ -353,16 +325,6 @@ def test_after_a_failed_compilation_what_is_missing_is_looked_for_again(director
     assert steps.commands == ("cmake", "ninja") * 2
 
 
-def test_what_is_compiled_is_the_edited_source(directory, steps):
-    steps.status = 1
-    with pytest.raises(UserError):
-        build.build_wheel(directory, False, {})
-    source = directory / "building" / "source"
-    assert missing_lines(source) == []
-    for name, path in ADDITIONS.items():
-        assert (source / path).read_bytes() == (Path(build.__file__).parent / name).read_bytes()
-
-
 @pytest.mark.parametrize(("with_mpi", "asked", "unasked"), [(True, "WITH", "WITHOUT"), (False, "WITHOUT", "WITH")])
 def test_mpi_is_built_if_there_is_one_and_cuda_is_only_looked_for_for_gpus(
     directory, steps, monkeypatch, with_mpi, asked, unasked
@@ -374,13 +336,15 @@ def test_mpi_is_built_if_there_is_one_and_cuda_is_only_looked_for_for_gpus(
     assert not {f"HOROVOD_{unasked}_MPI", "HOROVOD_CUDA_HOME"} & {*steps.settings}
 
 
-def test_a_build_that_is_run_again_goes_on_where_it_ended(directory, steps):
+def test_a_build_that_is_run_again_goes_on_where_it_ended_with_the_edited_source(directory, steps):
     steps.status = 1
     with pytest.raises(UserError):
         build.build_wheel(directory, False, {})
-    objects = directory / "building" / "objects"
+    source, objects = directory / "building" / "source", directory / "building" / "objects"
+    assert (source / PATCHED_FILE).read_text(encoding="utf-8").split("\n") == PATCHED
+    for name, path in ADDITIONS.items():
+        assert (source / path).read_bytes() == (Path(build.__file__).parent / name).read_bytes()
     objects.mkdir(exist_ok=True)
-    (objects / "half.o").write_bytes(b"compiled")
     (objects / "build.ninja").touch()
     steps.status, steps.commands = 0, ()
     seconds = {}
@@ -390,26 +354,20 @@ def test_a_build_that_is_run_again_goes_on_where_it_ended(directory, steps):
     assert not (directory / "building").exists()
 
 
-@pytest.mark.usefixtures("steps")
-def test_each_step_tells_its_time_when_it_has_ended(directory, capsys):
-    seconds = {}
-    build.build_wheel(directory, False, seconds)
-    assert [*seconds] == ["downloading", "editing", "configuring", "compiling", "packing"]
-    said = capsys.readouterr().out.splitlines()
-    assert [line for line in said if " took " in line] == [f"{step} took {in_words(seconds[step])}" for step in seconds]
-    assert said.index("configuring ...") < said.index(f"configuring took {in_words(seconds['configuring'])}")
-
-
 def test_a_source_that_was_not_prepared_to_its_end_is_prepared_anew(directory, steps, monkeypatch):
     monkeypatch.setattr(patching, "addition_texts", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         build.build_wheel(directory, False, {})
     assert not (directory / "building" / "source").exists()
-    monkeypatch.undo()
 
 
-def test_the_wheel_lists_what_it_holds(directory, steps):
-    wheel = build.build_wheel(directory, False, {})
+@pytest.mark.usefixtures("steps")
+def test_each_step_tells_its_time_when_it_has_ended_and_the_wheel_lists_what_it_holds(directory, capsys):
+    seconds = {}
+    wheel = build.build_wheel(directory, False, seconds)
+    said = capsys.readouterr().out.splitlines()
+    assert [*seconds] == ["downloading", "editing", "configuring", "compiling", "packing"]
+    assert [line for line in said if " took " in line] == [f"{step} took {in_words(seconds[step])}" for step in seconds]
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     assert wheel.name == f"horovod-0.28.1-{tag}-{tag}-linux_{platform.machine()}.whl"
     with zipfile.ZipFile(wheel) as archive:
@@ -453,22 +411,18 @@ def test_an_interruption_ends_what_was_started(tmp_path):
     assert time.monotonic() - started < 30
 
 
-@pytest.mark.usefixtures("steps")
-def test_two_builds_of_the_same_wait_for_one_another(directory, capsys):
+# The cache
+
+
+def test_who_builds_the_same_as_another_waits_and_takes_the_others_wheel(directory, steps, capsys):
     with locked(directory / "lock"):
         second = threading.Thread(target=build.build_wheel, args=(directory, False, {}))
         second.start()
         second.join(0.5)
         assert capsys.readouterr().out == "waiting until another process has built the same Horovod ...\n"
-        assert build.cached_wheel(directory) is None
+        write_wheel(directory)
     second.join()
-    assert build.cached_wheel(directory)
-
-
-def test_a_wheel_that_another_process_built_meanwhile_is_used(directory, steps):
-    wheel = write_wheel(directory)
-    assert build.build_wheel(directory, False, {}) == wheel
-    assert steps.commands == ()
+    assert (steps.downloads, steps.commands) == (0, ())
 
 
 def test_a_cache_that_cannot_be_written_gives_way_to_the_environment_or_the_remedy_is_named(
@@ -477,7 +431,6 @@ def test_a_cache_that_cannot_be_written_gives_way_to_the_environment_or_the_reme
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"no place to build.*set XDG_CACHE_HOME"):
         build.writable_directory([tmp_path / "file" / "one", tmp_path / "file" / "two"])
-    (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
     directory = build.writable_directory(build.wheel_directories("key"))
@@ -486,14 +439,27 @@ def test_a_cache_that_cannot_be_written_gives_way_to_the_environment_or_the_reme
 
 
 @pytest.mark.parametrize(
+    "damage",
+    [lambda content: content[: len(content) // 2], lambda content: content[:60] + b"damage" + content[66:]],
+    ids=["cut off", "overwritten"],
+)
+@pytest.mark.usefixtures("steps")
+def test_a_damaged_cached_wheel_is_not_used_but_replaced(directory, damage):
+    wheel = build.build_wheel(directory, False, {})
+    wheel.write_bytes(damage(wheel.read_bytes()))
+    assert build.cached_wheel(directory) is None
+    assert build.build_wheel(directory, False, {}) == wheel
+    assert build.cached_wheel(directory) == wheel
+
+
+@pytest.mark.parametrize(
     ("outcome", "status", "words"),
     [
         ({"downloading": 6, "compiling": 180}, 0, ", in 3 min 6 s: downloading 6.0 s, compiling 3 min 0 s.\n"),
-        ({}, 0, "Horovod 0.28.1 is installed for torch and TensorFlow.\n"),
         (OSError(errno.ENOSPC, "No space left on device"), 2, "set XDG_CACHE_HOME"),
         (KeyboardInterrupt(), 130, "goes on from what is compiled"),
     ],
-    ids=["built", "installed already", "full disk", "interrupted"],
+    ids=["built", "full disk", "interrupted"],
 )
 def test_the_last_line_says_how_the_build_ended(monkeypatch, capsys, outcome, status, words):
     def build_and_install():
@@ -509,49 +475,31 @@ def test_the_last_line_says_how_the_build_ended(monkeypatch, capsys, outcome, st
     assert len(said.splitlines()) == 1
 
 
-DAMAGES = {
-    "empty": lambda content: b"",
-    "cut off": lambda content: content[: len(content) // 2],
-    "one byte differs": lambda content: content[:60] + bytes([content[60] ^ 255]) + content[61:],
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-@pytest.mark.usefixtures("steps")
-def test_a_damaged_cached_wheel_is_not_used_but_replaced(directory, damage):
-    wheel = build.build_wheel(directory, False, {})
-    wheel.write_bytes(damage(wheel.read_bytes()))
-    assert build.cached_wheel(directory) is None
-    assert build.build_wheel(directory, False, {}) == wheel
-    assert build.cached_wheel(directory) == wheel
-
-
-def pretend_installed(folder, wheel):
-    information = folder / "horovod-0.28.1.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n", encoding="utf-8")
-    hashes = {"sha256": build.hashlib.sha256(wheel.read_bytes()).hexdigest()}
-    (information / "direct_url.json").write_text(json.dumps({"archive_info": {"hashes": hashes}}), encoding="utf-8")
-
-
-def test_only_the_very_same_wheel_counts_as_installed(tmp_path, monkeypatch):
-    pretend_installed(tmp_path, write_wheel(tmp_path))
-    monkeypatch.syspath_prepend(tmp_path)
-    assert build.is_installed(write_wheel(tmp_path))
-    assert not build.is_installed(write_wheel(tmp_path, content="another build"))
+# The installation
 
 
 @pytest.mark.usefixtures("tools")
-def test_the_second_run_neither_builds_nor_installs(tmp_path, distributions, monkeypatch, steps):
+def test_the_second_run_neither_builds_nor_installs_and_only_the_very_same_wheel_counts_as_installed(
+    tmp_path, distributions, monkeypatch, capsys, steps
+):
+    def install(wheel, with_mpi, seconds):
+        information = distributions / "horovod-0.28.1.dist-info"
+        information.mkdir()
+        metadata = "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n"
+        (information / "METADATA").write_text(metadata, encoding="utf-8")
+        origin = {"archive_info": {"hashes": {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}}}
+        (information / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["build.py"])
-    monkeypatch.syspath_prepend(distributions)
-    monkeypatch.setattr(build, "install", lambda wheel, with_mpi, seconds: pretend_installed(distributions, wheel))
+    monkeypatch.setattr(build, "install", install)
     assert build.main() == 0
-    assert steps.downloads == 1
     monkeypatch.delattr(build, "install")
+    capsys.readouterr()
     assert build.main() == 0
     assert steps.downloads == 1
+    assert capsys.readouterr().out == "Horovod 0.28.1 is installed for torch and TensorFlow.\n"
+    assert not build.is_installed(write_wheel(tmp_path, content="another build"))
 
 
 def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatch):
@@ -565,6 +513,9 @@ def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatc
     with pytest.raises(UserError, match=r"does not load with torch.*undefined symbol"):
         build.install(write_wheel(tmp_path), False, {})
     assert calls == ["install", "install", "uninstall"]
+
+
+# GPUs
 
 
 @pytest.fixture
@@ -587,40 +538,25 @@ def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, mo
     monkeypatch.setattr(build.shutil, "rmtree", lambda folder, **_: None)
     build.build_wheel(directory, False, {})
     home = Path(steps.settings["HOROVOD_CUDA_HOME"])
-    for part in (
-        "bin/nvcc",
-        "include/cuda_runtime.h",
-        "nvvm/bin/cicc",
-        "lib64/libcudart.so",
-        "lib64/libcudart_static.a",
-    ):
+    libraries = ("lib64/libcudart.so", "lib64/libcudart_static.a")
+    for part in ("bin/nvcc", "include/cuda_runtime.h", "nvvm/bin/cicc", *libraries):
         assert (home / part).resolve().is_relative_to(wheels_for_gpus / "nvidia" / "cu13")
     assert steps.settings["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     assert (Path(steps.settings["HOROVOD_NCCL_INCLUDE"]) / "nccl.h").exists()
     assert (Path(steps.settings["HOROVOD_NCCL_LIB"]) / "libnccl.so").exists()
 
 
-def test_another_nccl_makes_another_wheel_for_gpus_and_a_cuda_compiler_that_lies_about_none(
-    tools, distributions, monkeypatch, wheels_for_gpus
-):
-    monkeypatch.syspath_prepend(distributions)
-    before = build.cache_key(build.build_ingredients())
-    header = wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h"
-    header.write_text("#define NCCL_MAJOR 3\n", encoding="utf-8")
-    after = build.cache_key(build.build_ingredients())
+@pytest.mark.usefixtures("distributions")
+def test_another_nccl_makes_another_wheel_and_a_cuda_compiler_that_lies_about_none(tools, monkeypatch, wheels_for_gpus):
+    keys = [build.cache_key(build.build_ingredients())]
+    (wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h").write_text("#define NCCL_MAJOR 3\n", encoding="utf-8")
+    keys.append(build.cache_key(build.build_ingredients()))
     (wheels_for_gpus / "nvidia" / "cu13" / "bin" / "nvcc").unlink()
-    assert len({before, after, build.cache_key(build.build_ingredients())}) == 3
-    monkeypatch.syspath_prepend(distributions)
-    before = build.cache_key(build.build_ingredients())
+    keys.append(build.cache_key(build.build_ingredients()))
+    assert len({*keys}) == 3
     write_tool(tools, "nvcc", version="2.0")
     monkeypatch.setenv("CUDA_HOME", "/usr/local/cuda-99")
-    assert build.cache_key(build.build_ingredients()) == before
-
-
-def test_an_environment_without_a_cuda_compiler_is_not_one_for_gpus(wheels_for_gpus):
-    assert cuda.wheel_folders() == (wheels_for_gpus / "nvidia" / "cu13", wheels_for_gpus / "nvidia" / "nccl")
-    (wheels_for_gpus / "nvidia" / "cu13" / "bin" / "nvcc").unlink()
-    assert cuda.wheel_folders() is None
+    assert build.cache_key(build.build_ingredients()) == keys[-1]
 
 
 @pytest.mark.parametrize(
