@@ -4,15 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from common.contract.model import parameter_bytes
+from common.contract.task import PRESETS
 from common.errors import UserError
 from common.records.trace import FIRST_STEP, STEPS
 from horovod_impl.strategies import TORCH, HorovodTorchOptions
 from horovod_impl.timeline import Exchange
 from horovod_impl.tracer import check, trace_of
 from tests import laboratory
-
-# On pathway: four layers without biases, in float32.
-GRADIENT_BYTES = 4 * (1024 * 256 + 256 * 256 + 256 * 256 + 256 * 32)
 
 
 def step(number, *sizes, seconds=0.001):
@@ -30,21 +29,18 @@ def run_of(backend="gloo", size=2, **options):
     return SimpleNamespace(options=HorovodTorchOptions(**options), world=SimpleNamespace(backend=backend, size=size))
 
 
-def test_the_messages_are_those_that_most_of_the_traced_steps_have_as_the_options_ask():
-    of_steps = [step(FIRST_STEP, 8, 32), step(FIRST_STEP + 1, 40), step(FIRST_STEP + 2, 40)]
-    trace = traced(*of_steps)
+def test_the_messages_are_those_that_most_of_the_traced_steps_have():
+    trace = traced(step(FIRST_STEP, 8, 32), step(FIRST_STEP + 1, 40), step(FIRST_STEP + 2, 40))
     assert [(message.collective, message.size_bytes) for message in trace.messages] == [("all_reduce", 40)]
     assert "2 of 3 steps" in trace.source
-    check(run_of(**TORCH.family.traced_with))
 
 
 def test_only_the_messages_of_the_traced_steps_count_with_their_time_under_way():
     before = [step(number, 1) for number in range(1, FIRST_STEP)]
     after = [step(FIRST_STEP + STEPS + number, 2) for number in range(20)]
-    trace = traced(*before, *(step(FIRST_STEP + number, 40) for number in range(STEPS)), *after)
-    assert [message.size_bytes for message in trace.messages] == [40]
-    assert len(trace.under_way_seconds) == STEPS
-    assert traced(step(FIRST_STEP, 8, 32, seconds=0.002)).under_way_seconds == pytest.approx([0.004])
+    trace = traced(*before, *(step(FIRST_STEP + number, 8, 32, seconds=0.002) for number in range(STEPS)), *after)
+    assert [message.size_bytes for message in trace.messages] == [8, 32]
+    assert trace.under_way_seconds == pytest.approx([0.004] * STEPS)
     with pytest.raises(UserError, match="train more steps"):
         traced(step(1, 40))
 
@@ -60,6 +56,7 @@ def test_only_the_messages_of_the_traced_steps_count_with_their_time_under_way()
     ],
 )
 def test_a_run_without_messages_to_replay_is_refused(run, remedy):
+    check(run_of(**TORCH.family.traced_with))
     with pytest.raises(UserError, match=remedy):
         check(run)
 
@@ -68,6 +65,6 @@ def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path):
     task = ["--steps", "25", "--warmup-steps", "5", "--window-steps", "10", "--trace"]
     trace = laboratory.trace_of("horovod_torch", tmp_path, *task)
     assert trace.library == "horovod_gloo"
-    assert sum(message.size_bytes for message in trace.messages) == GRADIENT_BYTES
+    assert sum(message.size_bytes for message in trace.messages) == parameter_bytes(PRESETS["pathway"])
     assert len(trace.under_way_seconds) == STEPS
     assert all(0 < seconds < 1 for seconds in trace.under_way_seconds)
