@@ -23,6 +23,7 @@ from common.records.trace import Trace, read_trace, trace_path
 from common.sessions import probes
 from common.sessions.comparison_scope import Scope
 from tests.conftest import run_command
+from tests.launching import require_private_networks
 
 CALLS = 3
 
@@ -62,6 +63,22 @@ def assert_as_declared(cells: list[Cell], library: Library, sizes: Iterable[int]
         else:
             assert cell.status == "unsupported"
             assert library.lacks.get(cell.collective, f"has no {cell.collective}") in cell.reason
+
+
+def assert_sent_by_formula(cells: list[Cell], at_least: int, most: float = 1.03) -> None:
+    """Fail unless every call of so many bytes or more sent what its formula says, and at most `most` times that."""
+    require_private_networks()
+    large = [cell for cell in cells if cell.size_bytes >= at_least and cell.status == "ok"]
+    assert large
+    ratios = {(cell.collective, cell.size_bytes): cell.sent_bytes / cell.formula_bytes for cell in large}
+    assert all(0.97 < ratio < most for ratio in ratios.values()), ratios
+
+
+def assert_not_over_the_network(cells: list[Cell]) -> None:
+    """Fail unless what was sent over the network is next to nothing."""
+    require_private_networks()
+    for cell in cells:
+        assert cell.status == "unsupported" or cell.sent_bytes < 100 + cell.size_bytes / 1000, cell
 
 
 def trace_of(name: str, folder: Path, *options: str) -> Trace:

@@ -7,7 +7,6 @@ import contextlib
 import http.server
 import os
 import re
-import socket
 import struct
 import subprocess
 import threading
@@ -18,7 +17,10 @@ import pytest
 from common.declarations.catalogue import find
 from common.errors import FAILED_STATUS
 from common.launching.launch import python_for
+from common.launching.processes import free_ports
 from common.paths import ROOT
+from tests.grid import in_grid
+from tests.launching import end_all
 
 DEADLINE_SECONDS = 60
 CLOSED_PORT = 256
@@ -48,10 +50,13 @@ TRIES_AGAIN = """
 import os, sys
 import horovod.torch as hvd
 
-port = os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"]
-for change in ({"HOROVOD_CONTROLLER": "pigeons"}, {"HOROVOD_GLOO_RENDEZVOUS_PORT": "1"}):
+for variable, value in (
+    ("HOROVOD_CONTROLLER", "pigeons"),
+    ("HOROVOD_GLOO_RENDEZVOUS_PORT", "1"),
+    ("HOROVOD_GLOO_IFACE", "nothing0"),
+):
     before = dict(os.environ)
-    os.environ.update(change)
+    os.environ[variable] = value
     try:
         hvd.init()
     except ValueError as error:
@@ -149,7 +154,7 @@ def rendezvous(handler: type[Rendezvous]) -> Iterator[int]:
             thread.join()
 
 
-def start(arguments: list[str], port: int, rank: int = 0, size: int = 2, **changes: str) -> subprocess.Popen:
+def start(arguments: list[str], port: int, rank: int = 0, size: int = 2) -> subprocess.Popen:
     """One worker of `size` on this machine, as horovodrun would start it."""
     place = {"RANK": rank, "SIZE": size, "LOCAL_RANK": rank, "LOCAL_SIZE": size, "CROSS_RANK": 0, "CROSS_SIZE": 1}
     gloo = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo", "GLOO_IFACE": "lo", "HOSTNAME": "localhost"}
@@ -158,7 +163,7 @@ def start(arguments: list[str], port: int, rank: int = 0, size: int = 2, **chang
     return subprocess.Popen(
         [str(python_for(find("horovod_torch"))), *arguments],
         cwd=ROOT,
-        env=os.environ | settings | {"_HOROVOD_SECRET_KEY": "key"} | changes,
+        env=os.environ | settings | {"_HOROVOD_SECRET_KEY": "key"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
@@ -167,24 +172,14 @@ def start(arguments: list[str], port: int, rank: int = 0, size: int = 2, **chang
 
 def end_of(process: subprocess.Popen) -> tuple[int, str]:
     """Its exit status and what it printed, once it has ended by itself."""
-    try:
-        output, _ = process.communicate(timeout=DEADLINE_SECONDS)
-    finally:
-        process.kill()
-    return process.returncode, output
+    statuses, outputs = end_all({0: process}, DEADLINE_SECONDS)
+    return statuses[0], outputs[0]
 
 
-def closed_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def failure_of(strategy: str, port: int, **changes: str) -> str:
+def failure_of(strategy: str, port: int) -> str:
     """What the strategy's script says in the one line with which it fails."""
     script = [find(strategy).script, "--preset", "digits", "--workers", "2", "--device", "cpu"]
-    status, output = end_of(start(script, port, **changes))
+    status, output = end_of(start(script, port))
     assert status == FAILED_STATUS, output
     found = [line for line in output.splitlines() if line.startswith("lockstep: failed: ")]
     assert len(found) == 1, output
@@ -193,27 +188,23 @@ def failure_of(strategy: str, port: int, **changes: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [
-        "horovod_torch",
-        pytest.param("horovod_tensorflow", marks=pytest.mark.grid),
-        pytest.param("horovod_keras", marks=pytest.mark.grid),
-    ],
+    "strategy", in_grid(["horovod_torch", "horovod_tensorflow", "horovod_keras"], ["horovod_torch"])
 )
 def test_a_rendezvous_that_nobody_answers_for_is_named(strategy):
-    port = closed_port()
+    [port] = free_ports(1)
     line = failure_of(strategy, port)
     assert line.startswith("lockstep: failed: Horovod could not join the workers (")
     assert f"Failed to connect to 127.0.0.1:{port}: Connection refused" in line
 
 
-def test_a_peer_or_an_interface_that_cannot_be_reached_is_named():
+@pytest.mark.grid
+def test_a_peer_that_cannot_be_reached_is_named():
     with rendezvous(AddressOfNobody) as port:
         line = failure_of("horovod_torch", port)
     assert f"(connect [127.0.0.1]:{CLOSED_PORT}: Connection refused)" in line
-    assert "(Unable to find address for: nothing0)" in failure_of("horovod_torch", 1, HOROVOD_GLOO_IFACE="nothing0")
 
 
+@pytest.mark.grid
 def test_operations_that_are_pending_and_late_ones_end_with_the_reason_why_a_peer_is_gone():
     with rendezvous(Rendezvous) as port:
         workers = [start(["-c", LOSES_ITS_PEER], port, rank) for rank in range(2)]
@@ -224,15 +215,17 @@ def test_operations_that_are_pending_and_late_ones_end_with_the_reason_why_a_pee
         assert re.search(reason, output, re.MULTILINE), output
 
 
-def test_who_has_failed_to_join_may_try_again():
+@pytest.mark.grid
+def test_who_has_failed_to_join_is_told_why_and_may_try_again():
     with rendezvous(Rendezvous) as port:
         status, output = end_of(start(["-c", TRIES_AGAIN], port, size=1))
     assert status == 0, output
-    errors = [line for line in output.splitlines() if line.startswith("Horovod initialization failed: ")]
-    assert ["Unsupported controller" in error for error in errors] == [True, False], output
-    assert "can't be reached" in errors[1]
-    assert output.splitlines()[-1] == "joined 1"
+    *errors, last = [line for line in output.splitlines() if line.startswith(("Horovod init", "joined"))]
+    reasons = ("Unsupported controller", "can't be reached", "Unable to find address for: nothing0")
+    assert all(reason in error for reason, error in zip(reasons, errors, strict=True)), output
+    assert last == "joined 1"
 
 
+@pytest.mark.grid
 def test_who_initializes_again_gets_no_old_address_from_horovodruns_rendezvous():
     assert end_of(start(["-c", FORGETS_ADDRESSES], 0)) == (0, "200\n404\n")

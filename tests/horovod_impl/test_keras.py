@@ -151,6 +151,7 @@ def said() -> list[dict[str, bool | str]]:
     return [ast.literal_eval(line.partition("said ")[2]) for line in output.splitlines() if ">:said {" in line]
 
 
+@pytest.mark.grid
 def test_all_that_horovod_brings_for_keras_works_on_both_workers(said):
     assert [len(answers) for answers in said] == [9, 9]
     assert [{name: answer for name, answer in answers.items() if answer is not True} for answers in said] == [{}, {}]

@@ -7,8 +7,7 @@ import pytest
 from common.launching.launch import python_for
 from common.records.collective_times import Cell
 from tests.conftest import run_command
-from tests.laboratory import assert_as_declared, measured
-from tests.launching import require_private_networks
+from tests.laboratory import assert_as_declared, assert_sent_by_formula, measured
 from tf_impl.libraries import (
     COLLECTIVES,
     HIERARCHICAL_COPY,
@@ -53,13 +52,6 @@ def test_an_odd_number_of_devices_is_refused_where_the_last_would_be_left_out():
     assert "lockstep: --workers 3: HierarchicalCopyAllReduce adds two halves" in output
 
 
-@pytest.mark.parametrize("collective", COLLECTIVES.collectives)
-def test_as_many_bytes_are_sent_as_the_formula_says(collective, over_grpc):
-    require_private_networks()
-    [cell] = [each for each in over_grpc if (each.collective, each.size_bytes) == (collective, LARGEST)]
-    assert cell.sent_bytes == pytest.approx(cell.formula_bytes, rel=0.03)
-
-
-def test_devices_of_one_process_send_nothing(in_one_process):
-    require_private_networks()
+def test_as_many_bytes_are_sent_as_the_formula_says_and_in_one_process_none(over_grpc, in_one_process):
+    assert_sent_by_formula(over_grpc, LARGEST)
     assert {(cell.sent_bytes, cell.formula_bytes) for cell in in_one_process if cell.status == "ok"} == {(0.0, 0.0)}

@@ -10,7 +10,6 @@ import pickle
 import shlex
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from urllib.request import Request
 
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from horovod_impl.building import request_signature
+from tests.launching import wait_for, words_of
 
 DEADLINE_SECONDS = 60
 KEY = "_HOROVOD_SECRET_KEY"
@@ -74,32 +74,24 @@ class Touch:
         return (Path.touch, (self.path,))
 
 
-def wait_until(condition, process=None):
-    end = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < end, "it didn't happen in time"
-        assert process is None or process.poll() is None, process.communicate()[0]
-        time.sleep(0.05)
-
-
 @contextlib.contextmanager
 def running(folder, command, **environment):
     """A job of two workers that has come together; it ends when the file `finish` appears in the folder."""
     (folder / "worker.py").write_text(WORKER, encoding="utf-8")
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen(command, cwd=folder, env=os.environ | environment, stdin=subprocess.DEVNULL, **output)
+    job = psutil.Process(process.pid)
     try:
-        wait_until(lambda: all((folder / f"ready-{rank}").exists() for rank in range(2)), process)
-        yield psutil.Process(process.pid)
+        wait_for(lambda: process.poll() is not None or len([*folder.glob("ready-*")]) == 2, DEADLINE_SECONDS)
+        assert process.poll() is None, process.communicate()[0]
+        yield job
         (folder / "finish").touch()
         output, _ = process.communicate(timeout=DEADLINE_SECONDS)
         assert process.returncode == 0, output
         assert all(f"rank {rank} ends well" in output for rank in range(2))
     finally:
         (folder / "finish").touch()
-        for survivor in (
-            [*psutil.Process(process.pid).children(recursive=True), process] if process.poll() is None else []
-        ):
+        for survivor in [*job.children(recursive=True), job] if process.poll() is None else []:
             with contextlib.suppress(psutil.NoSuchProcess):
                 survivor.kill()
 
@@ -125,10 +117,6 @@ def of_workers(job, name):
     return value
 
 
-def key_of(job):
-    return of_workers(job, KEY)
-
-
 def ask(address, method, path, body=b"", headers=None):
     connection = http.client.HTTPConnection(*address, timeout=DEADLINE_SECONDS)
     with contextlib.closing(connection):
@@ -144,16 +132,24 @@ def signed(key, method, path, body=b""):
     return {"Horovod-Body": digest, "Horovod-Signature": code}
 
 
+def ask_signed(key, address, method, path, body=b""):
+    return ask(address, method, path, body, signed(key, method, path, body))
+
+
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
-    command = horovodrun("--gloo", "-np", "2")
-    with running(tmp_path_factory.mktemp("job"), command, USERS_SECRET=SECRET) as process:
-        yield process
+    """A job of `horovod.run`, which has a key-value store beside the rendezvous that each job has."""
+    folder = tmp_path_factory.mktemp("job")
+    (folder / "run.py").write_text(RUN_FUNCTION, encoding="utf-8")
+    path = f"{folder}:{os.environ.get('PYTHONPATH', '')}"
+    command = [str(python_for(find("horovod_torch"))), "run.py", "."]
+    with running(folder, command, PYTHONPATH=path, USERS_SECRET=SECRET) as job:
+        yield job
 
 
 @pytest.fixture
-def server(job):
-    (address,) = listening(job)
+def rendezvous(job):
+    [address] = [each for each in listening(job) if str(each.port) == of_workers(job, "HOROVOD_GLOO_RENDEZVOUS_PORT")]
     return address
 
 
@@ -168,18 +164,19 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "POST"])
 @pytest.mark.parametrize("forgery", FORGERIES.values(), ids=FORGERIES)
-def test_a_forged_request_is_refused(job, server, forgery, method):
-    body = b"forged" if method == "PUT" else b""
-    key = key_of(job)
-    assert ask(server, "PUT", "/scope/name", b"own", signed(key, "PUT", "/scope/name", b"own"))[0] == 200
-    assert ask(server, method, "/scope/name", body, forgery(key, method, "/scope/name", body)) == (403, b"")
-    assert ask(server, "GET", "/scope/name", headers=signed(key, "GET", "/scope/name")) == (200, b"own")
+def test_a_forged_request_is_refused_by_the_rendezvous_and_by_the_store_of_pickles(job, rendezvous, forgery):
+    key, path = of_workers(job, KEY), "/scope/name"
+    for server in listening(job):
+        assert ask_signed(key, server, "PUT", path, b"own")[0] == 200
+        for method in ("GET", "PUT", "DELETE", "HEAD", "POST") if server == rendezvous else ("GET", "PUT"):
+            body = b"forged" if method == "PUT" else b""
+            assert ask(server, method, path, body, forgery(key, method, path, body)) == (403, b"")
+        assert ask_signed(key, server, "GET", path) == (200, b"own")
 
 
-def test_a_stranger_is_refused_before_its_body_is_read(server):
-    connection = http.client.HTTPConnection(*server, timeout=DEADLINE_SECONDS)
+def test_a_stranger_is_refused_before_its_body_is_read(rendezvous):
+    connection = http.client.HTTPConnection(*rendezvous, timeout=DEADLINE_SECONDS)
     with contextlib.closing(connection):
         connection.putrequest("PUT", "/scope/name")
         connection.putheader("Content-Length", str(2**40))
@@ -187,25 +184,20 @@ def test_a_stranger_is_refused_before_its_body_is_read(server):
         assert connection.getresponse().status == 403
 
 
-def test_a_signed_request_is_accepted_unless_its_body_is_another(job, server):
-    key, path = key_of(job), "/scope/accepted"
-    assert ask(server, "PUT", path, b"value", signed(key, "PUT", path, b"value"))[0] == 200
-    assert ask(server, "GET", path, headers=signed(key, "GET", path)) == (200, b"value")
-    assert ask(server, "DELETE", path, headers=signed(key, "DELETE", path))[0] == 200
-    assert ask(server, "GET", path, headers=signed(key, "GET", path))[0] == 404
-    key = key_of(job)
-    assert ask(server, "PUT", "/scope/body", b"forged", signed(key, "PUT", "/scope/body", b"own"))[0] == 403
-    assert ask(server, "GET", "/scope/body", headers=signed(key, "GET", "/scope/body"))[0] == 404
+def test_a_signed_request_is_accepted_unless_its_body_is_another(job, rendezvous):
+    key, path = of_workers(job, KEY), "/scope/accepted"
+    assert ask_signed(key, rendezvous, "PUT", path, b"value")[0] == 200
+    assert ask(rendezvous, "PUT", path, b"forged", signed(key, "PUT", path, b"own"))[0] == 403
+    assert ask_signed(key, rendezvous, "GET", path) == (200, b"value")
+    assert ask_signed(key, rendezvous, "DELETE", path)[0] == 200
+    assert ask_signed(key, rendezvous, "GET", path)[0] == 404
 
 
-def test_the_server_is_on_the_loopback_and_neither_key_nor_environment_on_a_command_line(job):
-    assert [address.ip for address in listening(job)] == ["127.0.0.1"]
-    key = key_of(job)
+def test_servers_are_on_the_loopback_and_neither_key_nor_environment_on_a_command_line(job):
+    assert [address.ip for address in listening(job)] == ["127.0.0.1"] * 2
+    key = of_workers(job, KEY)
     assert len(key) == 64
-    lines = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            lines.append(" ".join(process.cmdline()))
+    lines = [" ".join(words_of(process)) for process in psutil.process_iter()]
     assert any("HOROVOD_RANK=1" in line for line in lines), "the command lines of the workers are seen"
     assert [line for line in lines if key in line or SECRET in line] == []
     assert of_workers(job, "USERS_SECRET") == SECRET
@@ -216,26 +208,11 @@ def test_each_job_has_a_key_of_its_own_without_which_nothing_is_signed(monkeypat
     first, second = request_signature.make_job_key(), request_signature.make_job_key()
     assert len({first, second, b"of an outer job"}) == 3
     assert os.environ[KEY].encode() == second
-    monkeypatch.delenv(KEY, raising=False)
+    monkeypatch.delenv(KEY)
     with pytest.raises(RuntimeError, match="start this process with horovodrun"):
         request_signature.sign(Request("http://127.0.0.1:1/scope/name"))
     with pytest.raises(RuntimeError, match="start this process with horovodrun"):
         request_signature.is_signed("GET", "/scope/name", signed("", "GET", "/scope/name"))
-
-
-def test_a_pickle_in_the_place_of_a_result_is_refused(tmp_path):
-    bomb = base64.b64encode(pickle.dumps(Touch(tmp_path / "unpickled")))
-    (tmp_path / "run.py").write_text(RUN_FUNCTION, encoding="utf-8")
-    command = [str(python_for(find("horovod_torch"))), "run.py", "."]
-    with running(tmp_path, command, PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}") as job:
-        servers = listening(job)
-        assert [address.ip for address in servers] == ["127.0.0.1"] * 2, "the rendezvous and the key-value store"
-        for address in servers:
-            assert ask(address, "PUT", "/runfunc_result/0", bomb) == (403, b"")
-            assert ask(address, "GET", "/runfunc/func") == (403, b"")
-    assert not (tmp_path / "unpickled").exists()
-    pickle.loads(base64.b64decode(bomb))
-    assert (tmp_path / "unpickled").exists()
 
 
 def test_a_pickle_in_the_place_of_an_elastic_worker_is_refused(tmp_path):
@@ -250,7 +227,7 @@ def test_a_pickle_in_the_place_of_an_elastic_worker_is_refused(tmp_path):
         assert ask(address, "PUT", path, bomb) == (403, b"")
         assert not (tmp_path / "unpickled").exists()
         with contextlib.suppress(http.client.HTTPException):
-            ask(address, "PUT", path, bomb, signed(key_of(job), "PUT", path, bomb))
+            ask_signed(of_workers(job, KEY), address, "PUT", path, bomb)
         assert (tmp_path / "unpickled").exists(), "signed, it is unpickled: it was the signature that kept it out"
 
 
@@ -259,7 +236,7 @@ def test_a_worker_on_another_machine_gets_the_key_by_standard_input(tmp_path):
     (tmp_path / "ssh").chmod(0o755)
     command = horovodrun("--gloo", "--disable-cache", "-np", "2", "-H", "198.51.100.7:1,localhost:1")
     with running(tmp_path, command, PATH=f"{tmp_path}:{os.environ['PATH']}") as job:
-        key = key_of(job)
+        key = of_workers(job, KEY)
     lines = (tmp_path / "ssh-lines").read_text(encoding="utf-8").splitlines()
     assert [any(what in line for line in lines) for what in ("task_fn", "worker.py")] == [True, True]
     sent = set((tmp_path / "ssh-inputs").read_text(encoding="utf-8").splitlines())
@@ -310,24 +287,6 @@ def test_a_shell_on_another_machine_exports_what_it_can_and_goes_on(shell):
     assert run.stderr == ""
 
 
-def test_a_worker_without_the_key_ends_and_says_why(tmp_path):
-    (tmp_path / "worker.py").write_text(WORKER, encoding="utf-8")
-    environment = {name: value for name, value in os.environ.items() if name != KEY} | {
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_IFACE": "lo",
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": "1",
-        "HOROVOD_RANK": "0",
-        "HOROVOD_SIZE": "2",
-    }
-    command = [str(python_for(find("horovod_torch"))), "worker.py", "."]
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=20)
-    assert run.returncode != 0
-    assert "_HOROVOD_SECRET_KEY is not in the environment" in run.stderr
-    assert "start this process with horovodrun" in run.stderr
-
-
 PROGRAM = """
 #include "request_signature.h"
 #include <iostream>
@@ -372,26 +331,21 @@ def run_program(program, pairs):
 
 def test_hash_and_hmac_of_the_workers_are_those_of_python_around_the_block_size(program):
     sizes = (0, 1, 31, 55, 56, 57, 63, 64, 65, 119, 120, 121, 127, 128, 129, 1000, 100_000)
-    pairs = [(os.urandom(size % 200), os.urandom(size)) for size in sizes] + [
-        (os.urandom(s), b"m") for s in (63, 64, 65)
-    ]
-    expected = [
+    pairs = [(os.urandom(size % 200), os.urandom(size)) for size in sizes]
+    pairs += [(os.urandom(size), b"m") for size in (63, 64, 65)]
+    assert run_program(program, pairs)[: len(pairs)] == [
         f"{hashlib.sha256(message).hexdigest()} {hmac.new(key, message, 'sha256').hexdigest()}"
         for key, message in pairs
     ]
-    assert run_program(program, pairs)[: len(pairs)] == expected
 
 
-def test_workers_and_horovodrun_sign_alike(program, monkeypatch):
+def test_workers_and_horovodrun_sign_alike_and_a_worker_without_the_key_says_why_it_cannot(program, monkeypatch):
     monkeypatch.setenv(KEY, "the key")
     request = Request("http://127.0.0.1:1/global/0", data=b"a body", method="PUT")
     request_signature.sign(request)
-    headers = dict(request.header_items())
-    assert (
-        headers.items()
-        >= {name.capitalize(): code for name, code in signed("the key", "PUT", "/global/0", b"a body").items()}.items()
-    )
-    assert run_program(program, []) == [
-        f"Horovod-Body: {headers['Horovod-body']}",
-        f"Horovod-Signature: {headers['Horovod-signature']}",
-    ]
+    expected = signed("the key", "PUT", "/global/0", b"a body")
+    assert dict(request.header_items()).items() >= {name.capitalize(): code for name, code in expected.items()}.items()
+    assert run_program(program, []) == [f"{name}: {code}" for name, code in expected.items()]
+    run = subprocess.run([program], input="", env={}, capture_output=True, encoding="utf-8")
+    assert run.returncode != 0
+    assert "_HOROVOD_SECRET_KEY is not in the environment" in run.stderr
