@@ -6,12 +6,10 @@ import pytest
 
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
-from common.paths import ROOT
 from tests.conftest import run_command
 
 SCRIPT = """
-import json, sys
-sys.path.insert(0, {root!r})
+import json
 from types import SimpleNamespace
 import numpy as np
 import torch
@@ -22,13 +20,13 @@ from common.errors import UserError
 from common.records.ceiling import Product
 from pytorch_impl import ceiling, inputs, model
 
-found = {{}}
+found = {}
 task = Task(device="gpu")
 torch.cuda.is_available = lambda: True
 torch.cuda.set_device = lambda device: None
 for gpus in (1, 2):
     torch.cuda.device_count = lambda: gpus
-    found[f"shared {{gpus}}"] = [model.choose_device(task, rank, 3, shared=True).index for rank in range(3)]
+    found[f"shared {gpus}"] = [model.choose_device(task, rank, 3, shared=True).index for rank in range(3)]
 try:
     model.choose_device(task, 0, 3)
 except UserError as error:
@@ -65,11 +63,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def found():
     """What a process found in which torch is told that there are GPUs."""
-    script = tmp_path_factory.mktemp("gpu") / "script.py"
-    script.write_text(SCRIPT.format(root=str(ROOT)), encoding="utf-8")
-    status, output = run_command([str(python_for(find("torch_single"))), str(script)])
+    status, output = run_command([str(python_for(find("torch_single"))), "-c", SCRIPT])
     assert status == 0, output
     return json.loads(output.splitlines()[-1])
 

@@ -88,6 +88,7 @@ def test_two_workers_on_each_host_average_their_gradients_over_the_cable(hosts, 
         assert bytes_sent_by(host) > task.steps * parameter_bytes(task)
 
 
+@pytest.mark.grid
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(hosts, tmp_path):
     task = dataclasses.replace(task_for(tmp_path), steps=1_000_000)
     before = set(processes_of(hosts[0]))

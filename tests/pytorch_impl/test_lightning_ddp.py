@@ -4,12 +4,10 @@ import pytest
 
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
-from common.paths import ROOT
 from tests.conftest import run_command
 
 SCRIPT = """
-import gc, multiprocessing.process, sys
-sys.path.insert(0, {root!r})
+import gc, multiprocessing.process
 import torch
 from common.contract import dataset
 from common.contract.task import Task
@@ -38,10 +36,9 @@ print("collected")
     ids=["deleted", "collected"],
 )
 def test_a_loader_whose_last_reference_is_deleted_ends_its_processes_and_one_that_is_collected_does_not(
-    release, printed, tmp_path
+    release, printed
 ):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(root=str(ROOT), release=release), encoding="utf-8")
-    status, output = run_command([str(python_for(find("torch_lightning_ddp"))), str(script)])
+    program = SCRIPT.format(release=release)
+    status, output = run_command([str(python_for(find("torch_lightning_ddp"))), "-c", program])
     assert status == 0, output
     assert output.splitlines()[-len(printed) :] == printed, output

@@ -4,20 +4,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import psutil
 import pytest
 
-from common.contract.task import Task
 from common.declarations.catalogue import find
-from common.errors import UserError
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records import certificate
 from common.records.files import read_records
 from common.records.training import Record
-from pytorch_impl.strategies import RAY_TRAIN
 from tests.launching import (
     assert_record_follows,
     is_running,
@@ -134,18 +130,3 @@ def test_at_an_address_the_workers_are_the_clusters_and_what_cannot_be_had_is_re
     assert {each.options["address"] for each in compared.values()} == {"127.0.0.1:6379"}
     assert not certificate.deviating(certificate.compare(compared, session))
     assert (tmp_path / "report.pdf").exists()
-
-
-def test_what_cannot_come_back_from_a_cluster_is_refused():
-    options = RAY_TRAIN.options(address="ray://head:10001")
-    apart = Task(record=Path("a/run.json"), checkpoint=Path("b/weights"))
-    with pytest.raises(UserError, match="name --checkpoint beside --record"):
-        RAY_TRAIN.check(apart, options, 2, 0)
-    RAY_TRAIN.check(apart, RAY_TRAIN.options(), 2, 0)
-    with pytest.raises(UserError, match="leave --address out"):
-        RAY_TRAIN.check(Task(inject="kill:rank=1,step=5"), options, 2, 0)
-
-
-def test_ray_gives_ranks_too_late_for_a_fault_before_that():
-    with pytest.raises(UserError, match="too late for it"):
-        RAY_TRAIN.check(Task(inject="missing:rank=1"), RAY_TRAIN.options(), 2, 0)

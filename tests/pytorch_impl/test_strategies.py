@@ -33,6 +33,12 @@ from pytorch_impl.strategies import (
 STARTED_BY_TORCHRUN = [strategy for strategy in strategies().values() if strategy.launcher is TORCHRUN]
 IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP, ACCELERATE_DDP, RAY_TRAIN)
 AROUND_TORCH = (LIGHTNING_DDP, ACCELERATE_DDP, ZERO_ENGINE, RAY_TRAIN)
+PLACES = tuple(LaunchHost(f"host{number}", f"10.0.0.{number}", "10.0.0.0/24", "eth0", workers=2) for number in (1, 2))
+ELSEWHERE = {"address": "ray://head:10001"}
+APART = {"record": Path("a/run.json"), "checkpoint": Path("b/weights")}
+
+
+# What can't be had
 
 
 def test_only_synchronous_sgd_by_hand_reaches_mpi():
@@ -51,45 +57,6 @@ def test_nccl_joins_gpus_so_there_have_to_be_some(strategy):
     strategy.check(Task(), strategy.options(backend="gloo"), 2, 0)
 
 
-# Layouts
-
-
-def test_pipeline_stages_and_split_sides_are_divided_by_the_workers():
-    options = MODEL_PARALLEL.options()
-    MODEL_PARALLEL.check(Task(), options, 3, 0)
-    with pytest.raises(UserError, match="4 pipeline stages for 3 layers: use --workers 3 or fewer"):
-        MODEL_PARALLEL.check(Task(), options, 4, 0)
-    DDP.check(Task(), DDP.options(), 4, 0)
-    options = TENSOR_PARALLEL.options()
-    TENSOR_PARALLEL.check(Task(), options, 4, 0)
-    with pytest.raises(UserError, match="Layer 0 is split by its 64 inputs, which 3 workers don't divide"):
-        TENSOR_PARALLEL.check(Task(batch=63), options, 3, 0)
-
-
-@pytest.mark.parametrize(
-    ("task", "micro_batches", "rows"),
-    [(Task(batch=64), 5, 64), (Task(batch=64), 65, 64), (Task(batch=16, scaling="weak"), 3, 32)],
-)
-def test_micro_batches_divide_the_global_batch(task, micro_batches, rows):
-    with pytest.raises(UserError, match=f"A batch of {rows} rows doesn't divide into {micro_batches} micro-batches"):
-        MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=micro_batches), 2, 0)
-    MODEL_PARALLEL.check(task, MODEL_PARALLEL.options(micro_batches=rows), 2, 0)
-
-
-def test_a_checkpoint_between_two_averages_would_hold_one_workers_weights():
-    task = Task(checkpoint=Path("weights"), checkpoint_steps=50)
-    LOCAL_SGD.check(task, LOCAL_SGD.options(local_steps=25), 2, 0)
-    with pytest.raises(UserError, match="give a multiple of --local-steps 8"):
-        LOCAL_SGD.check(task, LOCAL_SGD.options(local_steps=8), 2, 0)
-
-
-def test_cuda_graphs_take_a_gpu():
-    for device, gpus in (("auto", 0), ("cpu", 1)):
-        with pytest.raises(UserError, match="--execution graphed makes CUDA graphs"):
-            SINGLE.check(Task(device=device), SINGLE.options(execution="graphed"), 1, gpus)
-    SINGLE.check(Task(), SINGLE.options(execution="graphed"), 1, 1)
-
-
 @pytest.mark.parametrize("strategy", AROUND_TORCH, ids=lambda strategy: strategy.name)
 def test_workers_of_libraries_around_torch_share_no_gpu(strategy):
     with pytest.raises(UserError, match="2 workers have 1: start fewer"):
@@ -97,10 +64,34 @@ def test_workers_of_libraries_around_torch_share_no_gpu(strategy):
     strategy.check(Task(device="gpu"), strategy.options(backend="gloo"), 2, 2)
 
 
-def test_weights_that_are_averaged_in_every_eighth_step_are_an_eighth_of_the_bytes():
-    every, eighth = (LOCAL_SGD.traffic(1000, 4, LOCAL_SGD.options(local_steps=steps), 1) for steps in (1, 8))
-    assert (every.bytes_per_step, eighth.bytes_per_step) == (6000, 750)
-    assert eighth.formula.endswith("once in 8 steps")
+@pytest.mark.parametrize(
+    ("strategy", "values", "options", "workers", "gpus", "cause"),
+    [
+        (MODEL_PARALLEL, {}, {}, 3, 0, None),
+        (MODEL_PARALLEL, {}, {}, 4, 0, "4 pipeline stages for 3 layers: use --workers 3 or fewer"),
+        (MODEL_PARALLEL, {}, {"micro_batches": 64}, 2, 0, None),
+        (MODEL_PARALLEL, {}, {"micro_batches": 5}, 2, 0, "A batch of 64 rows doesn't divide into 5 micro-batches"),
+        (MODEL_PARALLEL, {"batch": 16, "scaling": "weak"}, {"micro_batches": 32}, 2, 0, None),
+        (MODEL_PARALLEL, {"batch": 16, "scaling": "weak"}, {"micro_batches": 3}, 2, 0, "A batch of 32 rows doesn't"),
+        (TENSOR_PARALLEL, {}, {}, 4, 0, None),
+        (TENSOR_PARALLEL, {"batch": 63}, {}, 3, 0, "Layer 0 is split by its 64 inputs, which 3 workers don't divide"),
+        (LOCAL_SGD, {"checkpoint_steps": 50}, {"local_steps": 25}, 2, 0, None),
+        (LOCAL_SGD, {"checkpoint_steps": 50}, {"local_steps": 8}, 2, 0, "give a multiple of --local-steps 8"),
+        (SINGLE, {}, {"execution": "graphed"}, 1, 1, None),
+        (SINGLE, {}, {"execution": "graphed"}, 1, 0, "--execution graphed makes CUDA graphs"),
+        (SINGLE, {"device": "cpu"}, {"execution": "graphed"}, 1, 1, "--execution graphed makes CUDA graphs"),
+        (RAY_TRAIN, APART, {}, 2, 0, None),
+        (RAY_TRAIN, APART, ELSEWHERE, 2, 0, "name --checkpoint beside --record"),
+        (RAY_TRAIN, {"inject": "kill:rank=1,step=5"}, ELSEWHERE, 2, 0, "leave --address out"),
+        (RAY_TRAIN, {"inject": "missing:rank=1"}, {}, 2, 0, "Ray tells a process its rank too late for it"),
+    ],
+)
+def test_what_a_strategy_cannot_have_is_refused_with_a_remedy(strategy, values, options, workers, gpus, cause):
+    if cause is None:
+        strategy.check(Task(**values), strategy.options(**options), workers, gpus)
+    else:
+        with pytest.raises(UserError, match=cause):
+            strategy.check(Task(**values), strategy.options(**options), workers, gpus)
 
 
 # Labels
@@ -148,17 +139,24 @@ Root Cause (first observed failure):
   traceback : Signal 9 (SIGKILL) received by PID 4056
 """
 
+OTHER_ABORTED = REPORT.replace("-9 (pid: 4056)  (SIGKILL)", "-6 (pid: 4056)  (SIGABRT)").replace(
+    "-15 (pid: 4055)  (SIGTERM)", "-9 (pid: 4055)  (SIGKILL)"
+)
+"""torchrun takes for the first a rank that aborted, for want of another, in the second in which that was killed."""
 
-@pytest.mark.parametrize("report", [REPORT, REPORT.replace("\n", "\nhost2| ")], ids=["here", "on a host"])
-def test_of_the_ranks_that_torchrun_reports_the_one_that_failed_first_is_named_with_its_signal(report):
-    ended = exit_cause.read(1, 60.0, report, DDP.launcher)
-    assert ended == Ended("failed", "rank 11 ended with signal 9, so all processes were ended.")
 
-
-def test_the_signals_by_which_torchrun_ends_the_others_are_no_reason():
-    report = REPORT.replace("-9 (pid: 4056)  (SIGKILL)", "1 (pid: 4056)")
-    ended = exit_cause.read(1, 60.0, report, DDP.launcher)
-    assert ended == Ended("failed", "It ended with status 1.")
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [
+        (REPORT, "rank 11 ended with signal 9, so all processes were ended."),
+        (REPORT.replace("\n", "\nhost2| "), "rank 11 ended with signal 9, so all processes were ended."),
+        (OTHER_ABORTED, "rank 0 ended with signal 9, so all processes were ended."),
+        (REPORT.replace("-9 (pid: 4056)  (SIGKILL)", "1 (pid: 4056)"), "It ended with status 1."),
+    ],
+    ids=["here", "on a host", "another aborted", "signals by which torchrun ends the others"],
+)
+def test_of_the_ranks_that_torchrun_reports_the_one_that_a_signal_ended_first_is_named(report, reason):
+    assert exit_cause.read(1, 60.0, report, DDP.launcher) == Ended("failed", reason)
 
 
 def test_what_torchrun_and_srun_cannot_start_over_mpi_is_refused():
@@ -180,9 +178,6 @@ def test_a_torchrun_that_starts_workers_again_gives_each_start_a_store_of_its_ow
         "10.0.0.1",
         "10.0.0.2",
     ]
-
-
-PLACES = tuple(LaunchHost(f"host{number}", f"10.0.0.{number}", "10.0.0.0/24", "eth0", workers=2) for number in (1, 2))
 
 
 def test_gloo_listens_where_the_other_workers_are_and_one_process_nowhere():
@@ -216,6 +211,8 @@ def test_libraries_around_pytorch_have_environments_of_their_own_that_are_made_o
         (DDP, {"gradient_hook": "powersgd"}, None),
         (SYNC_SGD, {}, 6000),
         (SYNC_SGD, {"backend": "mpi"}, 0),
+        (LOCAL_SGD, {"local_steps": 1}, 6000),
+        (LOCAL_SGD, {"local_steps": 8}, 750),
         (ZERO, {}, 9000),
         (FSDP, {}, 9000),
         (ACCELERATE_DDP, {}, 6000),

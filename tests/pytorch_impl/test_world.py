@@ -8,9 +8,14 @@ from common.launching.processes import free_ports
 from common.paths import ROOT
 from tests.conftest import run_command
 
-SCRIPT = """
+HEAD = """
 import os, sys
 sys.path.insert(0, {root!r})
+
+def gloo_threads():
+    return sum("gloo" in open(f"/proc/self/task/{{thread}}/comm").read() for thread in os.listdir("/proc/self/task"))
+"""
+GATHERING = """
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -21,55 +26,48 @@ def train():
     model(torch.ones(3, 4)).sum().backward()
     return float(next(model.parameters()).grad.sum())
 
-def gloo_threads():
-    return sum("gloo" in open(f"/proc/self/task/{{thread}}/comm").read() for thread in os.listdir("/proc/self/task"))
-
 dist.init_process_group("gloo")
 gathered = world.all_gather({{"rank": dist.get_rank(), "gradient": train()}})
 before = gloo_threads()
 world.leave()
-sys.stdout.write(f"threads {{before}} {{gloo_threads()}} gathered {{gathered}}\\n")
+sys.stdout.write(f"threads {{before > 0}} {{gloo_threads()}} gathered {{gathered}}\\n")
+"""
+TRAINING = """
+from pytorch_impl import {module}
+sys.argv[1:] = ["--steps", "60", "--record", {record!r}, *{options}]
+{module}.main()
+sys.stdout.write(f"threads left {{gloo_threads()}}\\n")
 """
 
 
-def run_world(script):
-    torchrun = python_for(find("torch_ddp")).parent / "torchrun"
+def output_of(strategy, body, folder, **filled):
+    """What two workers print that run a script of this body."""
+    script = folder / "script.py"
+    script.write_text((HEAD + body).format(root=str(ROOT), **filled), encoding="utf-8")
+    torchrun = python_for(find(strategy)).parent / "torchrun"
     port = str(free_ports(1)[0])
-    return run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", port, str(script)])
-
-
-@pytest.fixture(scope="module")
-def left(tmp_path_factory):
-    """What two workers print that join a world, train, gather and leave."""
-    script = tmp_path_factory.mktemp("world") / "script.py"
-    script.write_text(SCRIPT.format(root=str(ROOT)), encoding="utf-8")
-    status, output = run_world(script)
+    status, output = run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", port, str(script)])
     assert status == 0, output
     return output
 
 
-def test_leaving_the_world_ends_its_gloo_threads_after_every_rank_got_every_ranks_value(left):
-    lines = [line.split() for line in left.splitlines() if line.startswith("threads")]
-    assert [int(line[1]) > 0 and int(line[2]) == 0 for line in lines] == [True, True], left
+def test_leaving_the_world_ends_its_gloo_threads_after_every_rank_got_every_ranks_value(tmp_path):
+    output = output_of("torch_ddp", GATHERING, tmp_path)
     # Three rows of four ones through two outputs: every weight's gradient is 3.
-    expected = "gathered [{'rank': 0, 'gradient': 24.0}, {'rank': 1, 'gradient': 24.0}]"
-    assert left.count(expected) == 2, left
+    gathered = "gathered [{'rank': 0, 'gradient': 24.0}, {'rank': 1, 'gradient': 24.0}]"
+    assert output.count(f"threads True 0 {gathered}") == 2, output
 
 
-FSDP_SCRIPT = """
-import os, sys
-sys.path.insert(0, {root!r})
-from pytorch_impl import fsdp
-sys.argv[1:] = ["--steps", "60", "--record", {record!r}]
-fsdp.main()
-names = [open(f"/proc/self/task/{{thread}}/comm").read() for thread in os.listdir("/proc/self/task")]
-sys.stdout.write(f"threads left {{sum('gloo' in name for name in names)}}\\n")
-"""
-
-
-def test_leaving_after_fsdp_ends_the_threads_that_dtensors_caches_would_keep(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(FSDP_SCRIPT.format(root=str(ROOT), record=str(tmp_path / "run.json")), encoding="utf-8")
-    status, output = run_world(script)
-    assert status == 0, output
+@pytest.mark.parametrize(
+    ("strategy", "module", "options"),
+    [
+        ("torch_fsdp", "fsdp", []),
+        ("torch_deepspeed", "zero_engine", ["--momentum", "0.5", "--stage", "1"]),
+        ("torch_deepspeed", "zero_engine", ["--momentum", "0.5", "--stage", "3"]),
+    ],
+    ids=["DTensor's caches", "DeepSpeed's modules", "DeepSpeed's parameters"],
+)
+def test_leaving_ends_the_threads_that_a_library_would_keep(strategy, module, options, tmp_path):
+    filled = {"module": module, "options": options, "record": str(tmp_path / "run.json")}
+    output = output_of(strategy, TRAINING, tmp_path, **filled)
     assert output.count("threads left 0") == 2, output

@@ -1,6 +1,6 @@
 """Try the plainest Keras `compile` and `fit` under one of TensorFlow's strategies, and say what comes of it.
 
-To start it, in TensorFlow's environment: `python tests/tf_impl/keras_fit.py tf_multi_worker_mirrored`. It prints one
+To start it, in TensorFlow's environment: `python -m tests.tf_impl.keras_fit tf_multi_worker_mirrored`. It prints one
 line: "works", or the class and the first line of the error that TensorFlow or Keras gives. Strategies of several
 processes get them on this machine, and all are ended whatever becomes of them.
 """
@@ -8,10 +8,10 @@ processes get them on this machine, and all are ended whatever becomes of them.
 import json
 import math
 import os
-import socket
-import subprocess
 import sys
 import threading
+
+from common.launching.processes import free_ports, run_tasks
 
 STRATEGIES = ("tf_one_device", "tf_mirrored", "tf_multi_worker_mirrored", "tf_central_storage", "tf_parameter_server")
 """The strategies that can be tried, by the names of those that have a loop of their own here."""
@@ -23,7 +23,7 @@ CLUSTERS = {
 """The tasks of the strategies that have several; the first of them says what happened."""
 
 SECONDS = 150
-"""How long an attempt, and every process of it, may take."""
+"""How long an attempt may take."""
 
 STEPS = 200
 """Steps of `fit`: so many that a running mean whose sums double in every step is past the greatest float32."""
@@ -36,47 +36,26 @@ def main() -> None:
     strategy = sys.argv[1]
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "KERAS_BACKEND": "tensorflow"}
     if strategy in CLUSTERS and "TF_CONFIG" not in os.environ:
-        print(attempt_on_cluster(strategy))
-        return
-    # TensorFlow's servers ignore SIGTERM and outlive their main thread; nobody may be there any more to kill them.
-    threading.Timer(SECONDS, os._exit, [1]).start()
-    print(attempt(strategy), flush=True)
-    if "TF_CONFIG" in os.environ and json.loads(os.environ["TF_CONFIG"])["task"] != first_task(strategy):
-        # What the first task says mustn't depend on whether this one has left already.
-        threading.Event().wait()
-    os._exit(0)
+        run_tasks(cluster_of(CLUSTERS[strategy]), dict(os.environ), SECONDS, waited_for=1)
+    outcome = attempt(strategy)
+    if "FIRST" in os.environ or strategy not in CLUSTERS:
+        print(outcome, flush=True)
+        # TensorFlow's servers outlive their main thread.
+        os._exit(0)
+    # What the first task says mustn't depend on whether this one has left already.
+    threading.Event().wait()
 
 
-def first_task(strategy: str) -> dict:
-    """The task of TF_CONFIG whose outcome counts."""
-    job, index = CLUSTERS[strategy][0]
-    return {"type": job, "index": index}
-
-
-def attempt_on_cluster(strategy: str) -> str:
-    """What the first task of a local cluster says, or that it took too long."""
-    addresses = {}
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in CLUSTERS[strategy]]
-    for (job, _), probe in zip(CLUSTERS[strategy], probes, strict=True):
-        addresses.setdefault(job, []).append(f"127.0.0.1:{probe.getsockname()[1]}")
-    for probe in probes:
-        probe.close()
-    processes = []
-    try:
-        for job, index in CLUSTERS[strategy]:
-            place = json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
-            output = subprocess.DEVNULL if processes else subprocess.PIPE
-            command = [sys.executable, __file__, strategy]
-            processes.append(
-                subprocess.Popen(command, env=os.environ | {"TF_CONFIG": place}, stdout=output, encoding="utf-8")
-            )
-        return processes[0].communicate(timeout=SECONDS)[0].strip() or "The first task ended without a word."
-    except subprocess.TimeoutExpired:
-        return f"TimeoutError: fit hadn't ended after {SECONDS} s"
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+def cluster_of(places: tuple[tuple[str, int], ...]) -> dict[str, dict[str, str]]:
+    """By the name of each task its variables: TF_CONFIG, and FIRST for the task whose outcome counts."""
+    addresses: dict[str, list[str]] = {}
+    for (job, _), port in zip(places, free_ports(len(places)), strict=True):
+        addresses.setdefault(job, []).append(f"127.0.0.1:{port}")
+    tasks = {}
+    for job, index in places:
+        config = {"cluster": addresses, "task": {"type": job, "index": index}}
+        tasks[f"{job} {index}"] = {"TF_CONFIG": json.dumps(config)} | ({} if tasks else {"FIRST": "1"})
+    return tasks
 
 
 def attempt(strategy: str) -> str:

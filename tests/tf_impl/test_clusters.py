@@ -22,14 +22,9 @@ from common.records import certificate
 from common.records.files import read_record
 from common.records.training import Record
 from tests.contract.worlds import contract_task
-from tests.launching import as_task_of_slurm, assert_follows, assert_record_follows, end_all, is_running, wait_for_steps
+from tests.launching import assert_follows, assert_record_follows, end_all, is_running, wait_for_steps
 
 MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
-
-
-def addresses_of(*jobs):
-    ports = iter(free_ports(sum(count for _, count in jobs)))
-    return {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs}
 
 
 def task_for(folder, **changes):
@@ -43,61 +38,39 @@ def script_of(strategy):
 
 
 def tf_config(addresses, job, index):
-    return json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})
+    return {"TF_CONFIG": json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})}
 
 
-def start_process(strategy, task, environment, started_by=list, **options):
-    command = started_by([*script_of(strategy), *to_arguments(task, find(strategy).options(**options))])
-    settings = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"} | environment
-    return subprocess.Popen(
-        command, cwd=ROOT, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
-    )
-
-
-def start_cluster(strategy, task, addresses, without=None, **options):
-    """By (job, index) one process for each task of TF_CONFIG, as a scheduler would start them, but for one of them."""
-    return {
-        place: start_process(strategy, task, {"TF_CONFIG": tf_config(addresses, *place)}, **options)
-        for place in ((job, index) for job in addresses for index in range(len(addresses[job])))
+def start_cluster(strategy, task, jobs, without=None, **options):
+    """A cluster's addresses, and by (job, index) one process for each of its tasks but one, as a scheduler's."""
+    ports = iter(free_ports(sum(jobs.values())))
+    addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()}
+    command = [*script_of(strategy), *to_arguments(task, find(strategy).options(**options))]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
+    settings = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    return addresses, {
+        place: subprocess.Popen(command, cwd=ROOT, env=settings | tf_config(addresses, *place), **streams)
+        for place in [(job, index) for job, count in jobs.items() for index in range(count)]
         if place != without
     }
 
 
-@pytest.mark.parametrize("chief", [0, pytest.param(1, marks=pytest.mark.grid)])
-def test_workers_that_tf_config_brings_together_follow_the_oracle(chief, tmp_path):
-    jobs = [("chief", 1), ("worker", 1)] if chief else [("worker", 2)]
-    processes = start_cluster(MULTI_WORKER, task_for(tmp_path), addresses_of(*jobs))
+@pytest.mark.parametrize(
+    "jobs", [{"worker": 2}, pytest.param({"chief": 1, "worker": 1}, marks=pytest.mark.grid)], ids=["workers", "chief"]
+)
+def test_workers_that_tf_config_brings_together_follow_the_oracle(jobs, tmp_path):
+    _, processes = start_cluster(MULTI_WORKER, task_for(tmp_path), jobs)
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
     assert assert_record_follows(tmp_path).world_size == 2
 
 
-def test_workers_that_slurm_starts_find_one_another_by_its_variables(tmp_path):
-    """The variables that srun gives the tasks of a step; TensorFlow's resolver takes ports from 8888 on."""
-    step = {
-        "SLURM_STEP_NUM_TASKS": "2",
-        "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_STEP_TASKS_PER_NODE": "2",
-        **{"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0"},
-    }
-    task = task_for(tmp_path)
-    processes = {
-        rank: start_process(
-            MULTI_WORKER, task, step | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)}, as_task_of_slurm
-        )
-        for rank in range(2)
-    }
+@pytest.mark.grid
+@pytest.mark.parametrize(("updates", "workers"), [("asynchronous", 1), ("synchronous", 2)])
+def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, workers, tmp_path):
+    jobs = {"chief": 1, "worker": workers, "ps": 2}
+    _, processes = start_cluster(PARAMETER_SERVER, task_for(tmp_path, workers=workers), jobs, updates=updates)
     statuses, outputs = end_all(processes, 120)
-    assert set(statuses.values()) == {0}, outputs
-    assert assert_record_follows(tmp_path).world_size == 2
-
-
-@pytest.mark.parametrize("updates", ["asynchronous", pytest.param("synchronous", marks=pytest.mark.grid)])
-def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, tmp_path):
-    workers = 1 if updates == "asynchronous" else 2
-    task = task_for(tmp_path, workers=workers)
-    addresses = addresses_of(("chief", 1), ("worker", workers), ("ps", 2))
-    statuses, outputs = end_all(start_cluster(PARAMETER_SERVER, task, addresses, updates=updates), 120)
     assert set(statuses.values()) == {0}, outputs
     record = assert_record_follows(tmp_path)
     assert record.synchronous == (updates == "synchronous")
@@ -115,46 +88,52 @@ def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, comparison
 @pytest.mark.parametrize(
     ("strategy", "jobs", "missing"),
     [
-        pytest.param(MULTI_WORKER, [("worker", 2)], ("worker", 1), id=MULTI_WORKER),
-        pytest.param(PARAMETER_SERVER, [("chief", 1), ("worker", 1), ("ps", 1)], ("ps", 0), id=PARAMETER_SERVER),
+        pytest.param(MULTI_WORKER, {"worker": 2}, ("worker", 1), id=MULTI_WORKER),
+        pytest.param(PARAMETER_SERVER, {"chief": 1, "worker": 1, "ps": 1}, ("ps", 0), id=PARAMETER_SERVER),
     ],
 )
 def test_a_partner_that_never_starts_ends_the_others_by_their_deadline_and_frees_the_ports(
     strategy, jobs, missing, tmp_path
 ):
-    addresses = addresses_of(*jobs)
     task = task_for(tmp_path, workers=None, deadline_seconds=15.0)
-    statuses, outputs = end_all(start_cluster(strategy, task, addresses, without=missing), 40)
+    addresses, processes = start_cluster(strategy, task, jobs, without=missing)
+    statuses, outputs = end_all(processes, 40)
     assert set(statuses.values()) == {1}
     job, index = missing
     for output in outputs.values():
         assert f"({addresses[job][index]}) didn't start within the deadline of 15 s" in output
-    assert not listening_ports() & {int(address.rpartition(":")[2]) for address in chain(*addresses.values())}
-
-
-def listening_ports():
-    return {connection.laddr.port for connection in psutil.net_connections("tcp") if connection.status == "LISTEN"}
+    listening = {each.laddr.port for each in psutil.net_connections("tcp") if each.status == "LISTEN"}
+    assert not listening & {int(address.rpartition(":")[2]) for address in chain(*addresses.values())}
 
 
 @pytest.mark.parametrize(
-    ("strategy", "jobs", "options", "words"),
+    ("strategy", "addresses", "options", "words"),
     [
-        (PARAMETER_SERVER, {"chief": 1, "worker": 1}, [], "1 coordinators (chief), 1 workers and 0 parameter servers"),
         (
             PARAMETER_SERVER,
-            {"chief": 1, "worker": 1, "ps": 1},
+            {"chief": ["a:1"], "worker": ["b:1"]},
+            [],
+            "1 coordinators (chief), 1 workers and 0 parameter servers",
+        ),
+        pytest.param(
+            PARAMETER_SERVER,
+            {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]},
             ["--parameter-servers", "2"],
             "--parameter-servers 2, but the cluster has 1",
+            marks=pytest.mark.grid,
         ),
-        (MULTI_WORKER, {"worker": 2}, ["--workers", "4"], "--workers 4, but the cluster started 2"),
+        pytest.param(
+            MULTI_WORKER,
+            {"worker": ["a:1", "b:1"]},
+            ["--workers", "4"],
+            "--workers 4, but the cluster started 2",
+            marks=pytest.mark.grid,
+        ),
     ],
     ids=["no server", "another number of servers", "another number of workers"],
 )
-def test_a_cluster_that_disagrees_with_the_strategy_is_refused_in_one_line(strategy, jobs, options, words):
-    cluster = tf_config(
-        {job: [f"{job}{index}:1" for index in range(count)] for job, count in jobs.items()}, "worker", 0
-    )
-    environment = os.environ | {"TF_CONFIG": cluster, "TF_CPP_MIN_LOG_LEVEL": "3"}
+def test_a_cluster_that_disagrees_with_the_strategy_is_refused_in_one_line(strategy, addresses, options, words):
+    environment = os.environ | tf_config(addresses, "worker", 0) | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     command = [*script_of(strategy), *options]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=60)
     assert result.returncode == 2
@@ -179,9 +158,10 @@ def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
     assert "An all-reduce reaches 1 workers, and the cluster has 2" in result.stderr
 
 
-def start_locally(strategy, task, program=("-m", "common.launching.launch"), **options):
-    """The strategy as `nox -s` starts it, or by another program with the same command line."""
-    command = [sys.executable, *program, strategy, *to_arguments(task, find(strategy).options(**options))]
+def start_locally(strategy, task, *runner, **options):
+    """The strategy as `nox -s` starts it, or by a runner."""
+    launch = [sys.executable, "-m", "common.launching.launch", *runner, strategy]
+    command = [*launch, *to_arguments(task, find(strategy).options(**options))]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
 
 
@@ -200,13 +180,10 @@ def training_processes(launcher):
     return {place_of(process): process for process in psutil.Process(launcher.pid).children(recursive=True)}
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("strategy", "victim"),
-    [
-        (MULTI_WORKER, ("worker", 1)),
-        pytest.param(MULTI_WORKER, ("worker", 0), marks=pytest.mark.grid),
-        pytest.param(PARAMETER_SERVER, ("ps", 0), marks=pytest.mark.grid),
-    ],
+    [(MULTI_WORKER, ("worker", 1)), (MULTI_WORKER, ("worker", 0)), (PARAMETER_SERVER, ("ps", 0))],
 )
 def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, victim, tmp_path):
     launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=200.0))
@@ -223,7 +200,7 @@ def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, vic
 @pytest.mark.grid
 def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_path):
     task = task_for(tmp_path, steps=1_000_000, deadline_seconds=100.0)
-    processes = start_cluster(MULTI_WORKER, task, addresses_of(("worker", 2)))
+    _, processes = start_cluster(MULTI_WORKER, task, {"worker": 2})
     assert any(line.startswith("step ") for line in processes["worker", 0].stdout)
     processes["worker", 1].kill()
     statuses, outputs = end_all(processes, 60)
@@ -232,23 +209,20 @@ def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_pa
 
 
 @pytest.mark.grid
-def test_a_worker_that_is_stopped_ends_its_run_at_the_deadline(tmp_path):
-    launcher = start_locally(MULTI_WORKER, task_for(tmp_path, steps=1_000_000, deadline_seconds=25.0))
+@pytest.mark.parametrize(
+    ("strategy", "deadline"), [(MULTI_WORKER, 25.0), (PARAMETER_SERVER, 120.0)], ids=["stopped", "told to stop"]
+)
+def test_a_run_whose_worker_is_stopped_or_that_is_told_to_stop_leaves_nobody(strategy, deadline, tmp_path):
+    launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=deadline))
     processes = training_processes(launcher)
-    processes["worker", 1].suspend()
+    if strategy == MULTI_WORKER:
+        processes["worker", 1].suspend()
+    else:
+        launcher.send_signal(signal.SIGTERM)
     output, _ = launcher.communicate(timeout=60)
     # Whoever notices first: the launcher, or TensorFlow, which waits as long for a sign of life.
-    assert launcher.returncode == TIMED_OUT_STATUS or "stopped sending heartbeats" in output, output
-    assert not any(is_running(process) for process in processes.values())
-
-
-@pytest.mark.grid
-def test_a_run_that_is_told_to_stop_leaves_nobody(tmp_path):
-    launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, steps=1_000_000))
-    processes = training_processes(launcher)
-    launcher.send_signal(signal.SIGTERM)
-    launcher.communicate(timeout=60)
-    assert launcher.returncode == 128 + signal.SIGTERM
+    silent = launcher.returncode == TIMED_OUT_STATUS or "stopped sending heartbeats" in output
+    assert silent if strategy == MULTI_WORKER else launcher.returncode == 128 + signal.SIGTERM, output
     assert not any(is_running(process) for process in processes.values())
 
 
@@ -267,8 +241,8 @@ def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, t
 @pytest.mark.grid
 def test_a_part_that_is_lost_before_it_is_copied_is_computed_again(tmp_path):
     """By the only worker, so that training waits until that one has come back, however long it takes."""
-    program = ("-m", "common.launching.launch", "--runner", "tests.tf_impl.lost_part")
-    launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, workers=1), program, updates="synchronous")
+    runner = ("--runner", "tests.tf_impl.lost_part")
+    launcher = start_locally(PARAMETER_SERVER, task_for(tmp_path, workers=1), *runner, updates="synchronous")
     output, _ = launcher.communicate(timeout=180)
     assert launcher.returncode == 0, output
     assert assert_record_follows(tmp_path).restarted_workers == 1

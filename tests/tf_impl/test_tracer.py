@@ -104,7 +104,7 @@ def test_a_run_without_messages_to_replay_is_refused(run, reason):
     ("strategy", "library", "sizes"),
     [
         ("tf_multi_worker_mirrored", "tensorflow", [sum(LAYER_BYTES)]),
-        ("tf_mirrored", "tf_reduction_to_one_device", LAYER_BYTES),
+        pytest.param("tf_mirrored", "tf_reduction_to_one_device", LAYER_BYTES, marks=pytest.mark.grid),
     ],
 )
 def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, sizes):
