@@ -1,16 +1,12 @@
-"""Workers of Horovod that can't reach each other, or lose each other: each ends with the reason, in one line.
+"""Workers of Horovod that can't reach each other: each ends with the reason, in one line.
 
 Workers are started as horovodrun starts them, with a rendezvous of the test's own, which can lead them astray.
 """
 
-import contextlib
 import http.server
-import os
-import re
 import struct
-import subprocess
 import threading
-from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
 
@@ -18,54 +14,12 @@ from common.declarations.catalogue import find
 from common.errors import FAILED_STATUS
 from common.launching.launch import python_for
 from common.launching.processes import free_ports
-from common.paths import ROOT
+from tests.conftest import run_command
 from tests.grid import in_grid
-from tests.launching import end_all
 
-DEADLINE_SECONDS = 60
 CLOSED_PORT = 256
 """Of a peer that isn't there. As Gloo compares ports it is below any of a worker's, and of two workers the one with the
 higher port calls the other."""
-
-LOSES_ITS_PEER = """
-import os, sys, time
-import torch
-import horovod.torch as hvd
-from horovod.common.exceptions import HorovodInternalError
-
-# At its end Horovod asks all workers whether it may remove a set of them.
-hvd.init(process_sets=[hvd.ProcessSet([0])])
-hvd.allreduce(torch.ones(1), name="together")
-if hvd.rank() == 1:
-    time.sleep(1)
-    os._exit(0)
-for operation in ("pending", "late"):
-    try:
-        hvd.allreduce(torch.ones(1), name=operation)
-    except HorovodInternalError as error:
-        print(f"{operation}: {error}", flush=True)
-"""
-
-TRIES_AGAIN = """
-import os, sys
-import horovod.torch as hvd
-
-for variable, value in (
-    ("HOROVOD_CONTROLLER", "pigeons"),
-    ("HOROVOD_GLOO_RENDEZVOUS_PORT", "1"),
-    ("HOROVOD_GLOO_IFACE", "nothing0"),
-):
-    before = dict(os.environ)
-    os.environ[variable] = value
-    try:
-        hvd.init()
-    except ValueError as error:
-        print(error, flush=True)
-    hvd.shutdown()
-    os.environ.update(before)
-hvd.init()
-print("joined", hvd.size(), flush=True)
-"""
 
 FORGETS_ADDRESSES = """
 from urllib.error import HTTPError
@@ -101,22 +55,23 @@ server.stop()
 """
 
 
-class Rendezvous(http.server.BaseHTTPRequestHandler):
-    """What horovodrun's rendezvous does for those who sign, for everybody."""
+class AddressOfNobody(http.server.BaseHTTPRequestHandler):
+    """A rendezvous that tells each worker an address of its peer at which nobody listens."""
 
     protocol_version = "HTTP/1.1"
+    values: ClassVar[dict[str, bytes]] = {}
 
     def do_PUT(self) -> None:
-        length = int(self.headers["Content-Length"])
-        self.server.values[self.path] = self.rfile.read(length)
+        self.values[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
         self.answer(200)
 
     def do_GET(self) -> None:
-        value = self.server.values.get(self.path)
-        self.answer(404 if value is None else 200, value or b"")
-
-    def do_DELETE(self) -> None:
-        self.answer(200)
+        own = self.values.get(self.path.replace("/1", "/0"))
+        if own and self.path.endswith("/1"):
+            # A sockaddr_in begins with the family, in the machine's byte order, and the port, in the network's.
+            self.answer(200, own[:2] + struct.pack("!H", CLOSED_PORT) + own[4:])
+        else:
+            self.answer(200 if own else 404, own or b"")
 
     def answer(self, status: int, body: bytes = b"") -> None:
         self.send_response(status)
@@ -128,58 +83,20 @@ class Rendezvous(http.server.BaseHTTPRequestHandler):
         """Nothing."""
 
 
-class AddressOfNobody(Rendezvous):
-    """Tells each worker an address of its peer at which nobody listens."""
-
-    def do_GET(self) -> None:
-        own = self.server.values.get(self.path.replace("/1", "/0"))
-        if own and self.path.endswith("/1"):
-            # A sockaddr_in begins with the family, in the machine's byte order, and the port, in the network's.
-            self.answer(200, own[:2] + struct.pack("!H", CLOSED_PORT) + own[4:])
-        else:
-            super().do_GET()
-
-
-@contextlib.contextmanager
-def rendezvous(handler: type[Rendezvous]) -> Iterator[int]:
-    """The port at which a rendezvous listens while the block runs."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.values = {}
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def start(arguments: list[str], port: int, rank: int = 0, size: int = 2) -> subprocess.Popen:
-    """One worker of `size` on this machine, as horovodrun would start it."""
-    place = {"RANK": rank, "SIZE": size, "LOCAL_RANK": rank, "LOCAL_SIZE": size, "CROSS_RANK": 0, "CROSS_SIZE": 1}
+def run_worker(arguments: list[str], port: int) -> tuple[int, str]:
+    """Exit status and output of the first of two workers on this machine, as horovodrun would start it."""
+    place = {"RANK": 0, "SIZE": 2, "LOCAL_RANK": 0, "LOCAL_SIZE": 2, "CROSS_RANK": 0, "CROSS_SIZE": 1}
     gloo = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo", "GLOO_IFACE": "lo", "HOSTNAME": "localhost"}
     address = {"GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "GLOO_RENDEZVOUS_PORT": port}
     settings = {f"HOROVOD_{name}": str(value) for name, value in (place | gloo | address).items()}
-    return subprocess.Popen(
-        [str(python_for(find("horovod_torch"))), *arguments],
-        cwd=ROOT,
-        env=os.environ | settings | {"_HOROVOD_SECRET_KEY": "key"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-    )
-
-
-def end_of(process: subprocess.Popen) -> tuple[int, str]:
-    """Its exit status and what it printed, once it has ended by itself."""
-    statuses, outputs = end_all({0: process}, DEADLINE_SECONDS)
-    return statuses[0], outputs[0]
+    command = [str(python_for(find("horovod_torch"))), *arguments]
+    return run_command(command, deadline_seconds=0, **settings, _HOROVOD_SECRET_KEY="key")
 
 
 def failure_of(strategy: str, port: int) -> str:
     """What the strategy's script says in the one line with which it fails."""
     script = [find(strategy).script, "--preset", "digits", "--workers", "2", "--device", "cpu"]
-    status, output = end_of(start(script, port))
+    status, output = run_worker(script, port)
     assert status == FAILED_STATUS, output
     found = [line for line in output.splitlines() if line.startswith("lockstep: failed: ")]
     assert len(found) == 1, output
@@ -199,33 +116,17 @@ def test_a_rendezvous_that_nobody_answers_for_is_named(strategy):
 
 @pytest.mark.grid
 def test_a_peer_that_cannot_be_reached_is_named():
-    with rendezvous(AddressOfNobody) as port:
-        line = failure_of("horovod_torch", port)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), AddressOfNobody) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            line = failure_of("horovod_torch", server.server_port)
+        finally:
+            server.shutdown()
+            thread.join()
     assert f"(connect [127.0.0.1]:{CLOSED_PORT}: Connection refused)" in line
 
 
 @pytest.mark.grid
-def test_operations_that_are_pending_and_late_ones_end_with_the_reason_why_a_peer_is_gone():
-    with rendezvous(Rendezvous) as port:
-        workers = [start(["-c", LOSES_ITS_PEER], port, rank) for rank in range(2)]
-        [(status, output), _] = [end_of(worker) for worker in workers]
-    assert status == 0, output
-    for operation in ("pending", "late"):
-        reason = rf"^{operation}: Horovod's background thread ended: .*\[127\.0\.0\.1\]:\d+"
-        assert re.search(reason, output, re.MULTILINE), output
-
-
-@pytest.mark.grid
-def test_who_has_failed_to_join_is_told_why_and_may_try_again():
-    with rendezvous(Rendezvous) as port:
-        status, output = end_of(start(["-c", TRIES_AGAIN], port, size=1))
-    assert status == 0, output
-    *errors, last = [line for line in output.splitlines() if line.startswith(("Horovod init", "joined"))]
-    reasons = ("Unsupported controller", "can't be reached", "Unable to find address for: nothing0")
-    assert all(reason in error for reason, error in zip(reasons, errors, strict=True)), output
-    assert last == "joined 1"
-
-
-@pytest.mark.grid
 def test_who_initializes_again_gets_no_old_address_from_horovodruns_rendezvous():
-    assert end_of(start(["-c", FORGETS_ADDRESSES], 0)) == (0, "200\n404\n")
+    assert run_worker(["-c", FORGETS_ADDRESSES], 0) == (0, "200\n404\n")

@@ -15,8 +15,6 @@ from urllib.request import Request
 
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
@@ -249,23 +247,6 @@ def test_a_worker_on_another_machine_gets_the_key_by_standard_input(tmp_path):
         for word in line.split():
             with contextlib.suppress(ValueError):
                 assert key.encode() not in base64.b64decode(word, validate=True)
-
-
-@given(
-    st.dictionaries(
-        st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*", fullmatch=True).filter(
-            lambda name: name not in request_signature.READ_ONLY_VARIABLES
-        ),
-        st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
-    )
-)
-def test_a_shell_exports_the_packed_variables_as_they_are(variables):
-    line = request_signature.packed(variables)
-    assert "\n" not in line
-    commands = base64.b64decode(line) + b"env -0"
-    shown = subprocess.run(["/bin/sh", "-c", commands], env={}, capture_output=True, check=True).stdout
-    kept = dict(each.split("=", 1) for each in shown.decode().split("\0") if each)
-    assert {name: kept[name] for name in variables} == variables
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "bash --posix"])
