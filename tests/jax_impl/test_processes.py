@@ -52,6 +52,7 @@ def test_a_worker_that_never_starts_ends_the_other_by_its_deadline(missing, tmp_
     assert f"rank {missing} didn't start within the deadline of 12 s" in line
 
 
+@pytest.mark.grid
 def test_a_worker_that_dies_takes_the_other_with_it_that_someone_else_started(tmp_path):
     task = contract_task("digits", 2, tmp_path, steps=1_000_000)
     processes = start(task, (0, 1))
@@ -71,12 +72,13 @@ def worker_of(process):
     return int(numbers.split(",")[0]) if numbers else None
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("disturb", "disturbed", "reason"),
     [
         (psutil.Process.kill, 1, "worker 1 ended with signal 9, so all"),
-        pytest.param(psutil.Process.suspend, 0, "rank 0 stopped answering, so all", marks=pytest.mark.grid),
-        pytest.param(psutil.Process.suspend, 1, "rank 1 stopped answering, so all", marks=pytest.mark.grid),
+        (psutil.Process.suspend, 0, "rank 0 stopped answering, so all"),
+        (psutil.Process.suspend, 1, "rank 1 stopped answering, so all"),
     ],
 )
 def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, disturbed, reason, tmp_path):

@@ -24,12 +24,8 @@ ENTRY %main (a: f32[8,4]) -> f32[8,4] {
 """
 
 
-def told(messages):
-    return [(message.collective, message.size_bytes) for message in messages]
-
-
 def test_a_program_tells_each_array_of_each_collective_in_their_order_without_counts():
-    assert told(messages_of(PROGRAM, 2)) == [
+    assert [(message.collective, message.size_bytes) for message in messages_of(PROGRAM, 2)] == [
         ("all_gather", 128),
         ("all_reduce", 120),
         ("all_reduce", 4),

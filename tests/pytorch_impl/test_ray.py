@@ -14,16 +14,10 @@ from common.paths import ROOT
 from common.records import certificate
 from common.records.files import read_records
 from common.records.training import Record
-from tests.launching import (
-    assert_record_follows,
-    is_running,
-    require_private_networks,
-    wait_for,
-    words_of,
-)
+from tests.launching import assert_record_follows, is_running, require_private_networks, wait_for, words_of
 
 LAUNCH = (sys.executable, "-m", "common.launching.launch", "torch_ray", "--workers", "2")
-ENDLESS = ("--steps", "1000000", "--deadline-seconds", "400")
+ENDLESS = ("--steps", "1000000")
 
 CLUSTER = """
 LOCKSTEP_PRIVATE_NETWORK=1 $PYTHON -c "from common.launching import private_network; private_network.enter()"
@@ -46,19 +40,14 @@ def temporary():
         yield folder
 
 
-def started(temporary, *options):
+def started(temporary, folder, *options):
     """A launch of two workers in the middle of training, and all of its processes."""
     python_for(find("torch_ray"))
-    launch = subprocess.Popen(
-        [*LAUNCH, *options],
-        cwd=ROOT,
-        env=os.environ | {"TMPDIR": temporary},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-    )
-    trains = any("samples/s" in line for line in launch.stdout)
-    assert trains, "It never trained."
+    variables = os.environ | {"TMPDIR": temporary}
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
+    command = [*LAUNCH, *options, "--deadline-seconds", "400", "--record", str(folder / "run.json")]
+    launch = subprocess.Popen(command, cwd=ROOT, env=variables, **streams)
+    assert any("samples/s" in line for line in launch.stdout), "It never trained."
     processes = psutil.Process(launch.pid).children(recursive=True)
     assert len(workers_of(processes)) == 2
     return launch, processes
@@ -70,7 +59,7 @@ def workers_of(processes):
 
 
 def test_a_worker_that_is_killed_ends_the_launch_by_one_sentence_and_nobody_and_nothing_is_left(temporary, tmp_path):
-    launch, processes = started(temporary, *ENDLESS, "--record", str(tmp_path / "run.json"))
+    launch, processes = started(temporary, tmp_path, *ENDLESS)
     workers_of(processes)[1].kill()
     last = launch.communicate(timeout=120)[0].splitlines()[-1]
     assert (launch.returncode, last.startswith("lockstep: failed: rank ")) == (1, True), last
@@ -79,10 +68,10 @@ def test_a_worker_that_is_killed_ends_the_launch_by_one_sentence_and_nobody_and_
     assert not os.listdir(temporary)
 
 
+@pytest.mark.grid
 def test_ray_starts_the_workers_again_which_go_on_from_the_checkpoint(temporary, tmp_path):
-    files = ["--record", str(tmp_path / "run.json"), "--checkpoint", str(tmp_path / "weights")]
-    steps = ["--steps", "3000", "--checkpoint-steps", "100", "--deadline-seconds", "400"]
-    launch, processes = started(temporary, *steps, "--max-restarts", "1", *files)
+    checkpoints = ["--checkpoint-steps", "100", "--checkpoint", str(tmp_path / "weights")]
+    launch, processes = started(temporary, tmp_path, "--steps", "3000", "--max-restarts", "1", *checkpoints)
     wait_for((tmp_path / "weights").exists)
     workers_of(processes)[1].kill()
     output = launch.communicate(timeout=400)[0]
@@ -92,8 +81,9 @@ def test_ray_starts_the_workers_again_which_go_on_from_the_checkpoint(temporary,
     assert not os.listdir(temporary)
 
 
+@pytest.mark.grid
 def test_where_the_launch_itself_is_killed_ray_ends_too(temporary, tmp_path):
-    launch, processes = started(temporary, *ENDLESS, "--record", str(tmp_path / "run.json"))
+    launch, processes = started(temporary, tmp_path, *ENDLESS)
     launch.kill()
     launch.communicate(timeout=60)
     wait_for(lambda: not any(is_running(process) for process in processes))

@@ -46,6 +46,10 @@ def build(dropout=0.0):
     return Transformer(dropout)
 
 
+def with_dropout():
+    return build(0.1)
+
+
 def loss(model, batch):
     return model(**batch).loss
 
@@ -129,16 +133,11 @@ def sharded(model):
     return fully_shard(model)
 
 
-def plain(parameters):
-    return torch.optim.SGD(parameters, lr=0.1, weight_decay=0.01)
-
-
 def ascending(parameters):
     return torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.1, maximize=True)
 
 
 MEANS = {"by_tokens": False, "shortened": False}
-WITH_DROPOUT = lambda: build(0.1)  # noqa: E731
 TRAININGS = {
     "right": {},
     "mean of means": {"by_tokens": False},
@@ -147,16 +146,13 @@ TRAININGS = {
     # Its last step alone has a larger norm.
     "clipped once": {"clip": 8.0},
     "sgd": {"optimizer": sgd},
-    "plain sgd": {"optimizer": plain},
     "maximized": {"optimizer": ascending},
     "accumulated": {"parts": 3},
-    "accumulated means": {"parts": 3} | MEANS,
     "accumulated means of means": {"parts": 3, "by_tokens": False},
     "accumulated and not divided": {"parts": 3, "divided": False} | MEANS,
     "zero": {"optimizer": zero},
     "fsdp": {"wrap": sharded},
-    "dropout": {"model": WITH_DROPOUT},
-    "hugging face": {"parts": 4, "clip": 1.0, "warmup": True, "model": WITH_DROPOUT} | MEANS,
+    "hugging face": {"parts": 4, "clip": 1.0, "warmup": True, "model": with_dropout} | MEANS,
     "not zeroed": {"zeroed": False},
     "not exchanged": {"wrap": lambda model: model} | MEANS,
     "halved": {"times": 0.5},

@@ -28,13 +28,10 @@ class Operation:
             each.consumers.append(self)
 
 
-def gradients(elements=10, **named):
-    """The same gradient on two devices."""
-    return [Operation("MatMul", device, elements=elements, **named) for device in ("cpu:0", "cpu:1")]
-
-
-def added(of_devices, **named):
-    return Operation("AddN", "cpu:0", *of_devices, **named)
+def added(count, elements=10, **named):
+    """The gradient of each of so many devices, and their sum on the first."""
+    own = [Operation("MatMul", f"cpu:{number}", elements=elements, **named) for number in range(count)]
+    return [*own, Operation("AddN", "cpu:0", *own, elements=elements, **named)]
 
 
 def run_of(strategy=MIRRORED, size=2, **options):
@@ -47,30 +44,28 @@ def kinds(operations):
 
 
 def test_a_sum_is_an_all_reduce_or_a_reduction_by_where_it_goes():
-    own, other = gradients()
-    total = added([own, other])
-    updates = [Operation("ResourceApplyGradientDescent", device, total) for device in ("cpu:0", "cpu:1")]
-    assert kinds([own, other, total, *updates]) == ["all_reduce"]
-    own, other = gradients()
-    total = added([own, other])
-    assert kinds([own, other, total, Operation("ResourceApplyGradientDescent", "cpu:0", total)]) == ["reduce"]
+    for devices, expected in ((("cpu:0", "cpu:1"), ["all_reduce"]), (("cpu:0",), ["reduce"])):
+        *own, total = added(2)
+        updates = [Operation("ResourceApplyGradientDescent", device, total) for device in devices]
+        assert kinds([*own, total, *updates]) == expected
     here = [Operation("MatMul", "cpu:0") for _ in range(2)]
-    assert kinds([*here, added(here)]) == []
+    assert kinds([*here, Operation("AddN", "cpu:0", *here)]) == []
 
 
 def test_a_sum_to_which_another_device_adds_its_weight_decay_is_no_second_message():
-    own, other = gradients()
-    total = added([own, other])
+    *own, total = added(2)
     decays = [Operation("Mul", device) for device in ("cpu:0", "cpu:1")]
     directions = [Operation("AddN", decay.device, total, decay) for decay in decays]
-    assert kinds([own, other, total, *decays, *directions]) == ["all_reduce"]
+    assert kinds([*own, total, *decays, *directions]) == ["all_reduce"]
 
 
 def test_messages_are_told_by_their_operations_in_the_order_in_which_they_can_begin():
-    last_layer = gradients(elements=3)
+    last_layer = [Operation("MatMul", device, elements=3) for device in ("cpu:0", "cpu:1")]
     first_layer = [Operation("MatMul", each.device, each, elements=5) for each in last_layer]
-    operations = [*last_layer, *first_layer, added(first_layer, elements=5), added(last_layer, elements=3)]
-    assert [message.size_bytes for message in trace_of(run_of(CENTRAL_STORAGE), operations).messages] == [12, 20]
+    sums_of_layers = [Operation("AddN", "cpu:0", *first_layer, elements=5)]
+    sums_of_layers += [Operation("AddN", "cpu:0", *last_layer, elements=3)]
+    trace = trace_of(run_of(CENTRAL_STORAGE), [*last_layer, *first_layer, *sums_of_layers])
+    assert [message.size_bytes for message in trace.messages] == [12, 20]
     own = Operation("ConcatV2", "cpu:0")
     trace = trace_of(run_of(MULTI_WORKER_MIRRORED), [own, Operation("CollectiveReduceV2", "cpu:0", own)])
     assert [(message.collective, message.size_bytes) for message in trace.messages] == [("all_reduce", 40)]
@@ -78,12 +73,10 @@ def test_messages_are_told_by_their_operations_in_the_order_in_which_they_can_be
 
 
 def test_counts_of_rows_are_no_gradients_and_a_sum_of_unknown_size_is_refused():
-    counts = gradients(floating=False)
     with pytest.raises(UserError, match="no sum over workers"):
-        trace_of(run_of(), [*counts, added(counts, floating=False)])
-    of_devices = gradients(elements=None)
+        trace_of(run_of(), added(2, floating=False))
     with pytest.raises(UserError, match="leave --steps-per-call out"):
-        trace_of(run_of(), [*of_devices, added(of_devices, elements=None)])
+        trace_of(run_of(), added(2, elements=None))
 
 
 @pytest.mark.parametrize(
