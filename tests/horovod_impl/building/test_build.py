@@ -381,16 +381,6 @@ def test_each_step_tells_its_time_when_it_has_ended_and_the_wheel_lists_what_it_
     assert metadata.endswith("Version: 0.28.1\nRequires-Dist: cffi>=1.4.0\nRequires-Dist: pyyaml\n")
 
 
-def test_progress_is_a_line_for_each_tenth(capsys):
-    shown = 0
-    for done in range(1, 78):
-        shown = compilation.show_progress(f"[{done}/77] Building CXX object half.cc.o\n", shown)
-    assert compilation.show_progress("a warning\n", shown) == shown == 100
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 10
-    assert (lines[0], lines[-1]) == ("compiling: 10 % (8 of 77 steps)", "compiling: 100 % (77 of 77 steps)")
-
-
 def test_an_interruption_ends_what_was_started(tmp_path):
     script = (
         "import signal, sys; from pathlib import Path; from horovod_impl.building import compilation\n"
