@@ -35,6 +35,7 @@ IN_REPLICAS = (DDP, HOOK_DDP, SYNC_SGD, ZERO, LIGHTNING_DDP, ACCELERATE_DDP, RAY
 AROUND_TORCH = (LIGHTNING_DDP, ACCELERATE_DDP, ZERO_ENGINE, RAY_TRAIN)
 PLACES = tuple(LaunchHost(f"host{number}", f"10.0.0.{number}", "10.0.0.0/24", "eth0", workers=2) for number in (1, 2))
 ELSEWHERE = {"address": "ray://head:10001"}
+KEPT = {"checkpoint": Path("weights"), "checkpoint_steps": 50}
 APART = {"record": Path("a/run.json"), "checkpoint": Path("b/weights")}
 
 
@@ -75,8 +76,8 @@ def test_workers_of_libraries_around_torch_share_no_gpu(strategy):
         (MODEL_PARALLEL, {"batch": 16, "scaling": "weak"}, {"micro_batches": 3}, 2, 0, "A batch of 32 rows doesn't"),
         (TENSOR_PARALLEL, {}, {}, 4, 0, None),
         (TENSOR_PARALLEL, {"batch": 63}, {}, 3, 0, "Layer 0 is split by its 64 inputs, which 3 workers don't divide"),
-        (LOCAL_SGD, {"checkpoint_steps": 50}, {"local_steps": 25}, 2, 0, None),
-        (LOCAL_SGD, {"checkpoint_steps": 50}, {"local_steps": 8}, 2, 0, "give a multiple of --local-steps 8"),
+        (LOCAL_SGD, KEPT, {"local_steps": 25}, 2, 0, None),
+        (LOCAL_SGD, KEPT, {"local_steps": 8}, 2, 0, "give a multiple of --local-steps 8"),
         (SINGLE, {}, {"execution": "graphed"}, 1, 1, None),
         (SINGLE, {}, {"execution": "graphed"}, 1, 0, "--execution graphed makes CUDA graphs"),
         (SINGLE, {"device": "cpu"}, {"execution": "graphed"}, 1, 1, "--execution graphed makes CUDA graphs"),

@@ -249,13 +249,6 @@ def test_a_part_that_is_lost_before_it_is_copied_is_computed_again(tmp_path):
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize("preset", ["digits", "pathway"])
-def test_a_single_asynchronous_worker_follows_the_oracle(preset, launch, comparison_of, tmp_path):
-    launched = launch(PARAMETER_SERVER, contract_task(preset, 1, tmp_path))
-    assert_follows(launched, comparison_of(launched))
-
-
-@pytest.mark.grid
 @pytest.mark.parametrize("workers", [2, 4])
 def test_asynchronous_updates_reach_the_oracles_loss_on_the_whole_training_set_within_10_percent(
     workers, launch, tmp_path
