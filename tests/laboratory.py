@@ -81,6 +81,12 @@ def assert_not_over_the_network(cells: list[Cell]) -> None:
         assert cell.status == "unsupported" or cell.sent_bytes < 100 + cell.size_bytes / 1000, cell
 
 
+def assert_nothing_sent(cells: list[Cell]) -> None:
+    """Fail unless what was measured within one process sent nothing, as its formula says."""
+    require_private_networks()
+    assert {(cell.sent_bytes, cell.formula_bytes) for cell in cells if cell.status == "ok"} == {(0.0, 0.0)}
+
+
 def trace_of(name: str, folder: Path, *options: str) -> Trace:
     """The messages of a step of a strategy on pathway, as its framework's tracer finds them with two workers."""
     strategy, record = find(name), folder / "run.json"

@@ -5,9 +5,8 @@ import sys
 import pytest
 
 from common.launching.launch import python_for
-from common.records.collective_times import Cell
 from tests.conftest import run_command
-from tests.laboratory import assert_as_declared, assert_sent_by_formula, measured
+from tests.laboratory import assert_as_declared, assert_nothing_sent, assert_sent_by_formula, measured
 from tf_impl.libraries import (
     COLLECTIVES,
     HIERARCHICAL_COPY,
@@ -17,32 +16,29 @@ from tf_impl.libraries import (
 )
 
 LARGEST = 2**20
-LIBRARIES = (COLLECTIVES, REDUCTION_TO_ONE_DEVICE, HIERARCHICAL_COPY, MIRRORED_COLLECTIVES)
+SIZES = {"8": 8, "4K": 2**12, "1M": LARGEST}
 
 
-@pytest.fixture(scope="module")
-def over_grpc(tmp_path_factory) -> list[Cell]:
-    """What two processes measured."""
-    return measured(COLLECTIVES, tmp_path_factory.mktemp("over_grpc"), ("8", "4K", "1M"))[1]
+def test_over_grpc_every_rank_gets_what_belongs_there_and_as_many_bytes_are_sent_as_the_formula_says(tmp_path):
+    _, cells = measured(COLLECTIVES, tmp_path, (*SIZES,))
+    assert_as_declared(cells, COLLECTIVES, SIZES.values())
+    assert_sent_by_formula(cells, LARGEST)
 
 
-@pytest.fixture(scope="module")
-def in_one_process(tmp_path_factory) -> list[Cell]:
-    """What two devices of one process measured."""
-    return measured(REDUCTION_TO_ONE_DEVICE, tmp_path_factory.mktemp("in_one_process"), ("8", "4K", "1M"))[1]
-
-
-def test_every_rank_gets_what_belongs_there_and_a_script_its_librarys_name(over_grpc, in_one_process):
-    assert_as_declared(over_grpc, COLLECTIVES, (8, 2**12, LARGEST))
-    assert_as_declared(in_one_process, REDUCTION_TO_ONE_DEVICE, (8, 2**12, LARGEST), clocks=1)
-    for library in LIBRARIES[1:]:
-        assert library.variables == {REDUCTION: library.name}
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize("library", [HIERARCHICAL_COPY, MIRRORED_COLLECTIVES], ids=lambda library: library.name)
-def test_the_other_ways_to_add_in_one_process_give_every_device_what_belongs_there(library, tmp_path):
-    assert_as_declared(measured(library, tmp_path, ("4K",), 4)[1], library, [2**12], clocks=1)
+@pytest.mark.parametrize(
+    ("library", "devices"),
+    [
+        (REDUCTION_TO_ONE_DEVICE, 2),
+        pytest.param(HIERARCHICAL_COPY, 4, marks=pytest.mark.grid),
+        pytest.param(MIRRORED_COLLECTIVES, 4, marks=pytest.mark.grid),
+    ],
+    ids=["reduction to one device", "hierarchical copy", "collectives"],
+)
+def test_devices_of_one_process_get_what_belongs_there_and_send_nothing(library, devices, tmp_path):
+    assert library.variables == {REDUCTION: library.name}
+    _, cells = measured(library, tmp_path, (*SIZES,), devices)
+    assert_as_declared(cells, library, SIZES.values(), clocks=1)
+    assert_nothing_sent(cells)
 
 
 def test_an_odd_number_of_devices_is_refused_where_the_last_would_be_left_out():
@@ -50,8 +46,3 @@ def test_an_odd_number_of_devices_is_refused_where_the_last_would_be_left_out():
     command = [sys.executable, "-m", "common.launching.launch", HIERARCHICAL_COPY.name, "--workers", "3"]
     _, output = run_command(command)
     assert "lockstep: --workers 3: HierarchicalCopyAllReduce adds two halves" in output
-
-
-def test_as_many_bytes_are_sent_as_the_formula_says_and_in_one_process_none(over_grpc, in_one_process):
-    assert_sent_by_formula(over_grpc, LARGEST)
-    assert {(cell.sent_bytes, cell.formula_bytes) for cell in in_one_process if cell.status == "ok"} == {(0.0, 0.0)}
