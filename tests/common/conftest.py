@@ -25,7 +25,6 @@ from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World
-from common.records.calibration import Calibration
 from common.records.files import from_json, read_record
 from common.records.training import Record
 
@@ -269,19 +268,3 @@ def numpy_launch(tmp_path, declare):
         return Launch(task, read_record(Path(task.record), Record), runs, states, rows)
 
     return start
-
-
-@pytest.fixture
-def make_calibration():
-    """A function that makes a calibration whose promises hold, with the changes that it is given."""
-
-    def make(**changes):
-        values = {
-            **{"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU, fast", "cores": 2},
-            **{"strategy": "numpy_alone", "workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2},
-            **{"alarms_bound": 0.2207, "spread": 0.0125, "long_blocks": 18, "found": 18, "busy_share": 0.0512},
-            "smallest_difference": 0.0146,
-        }
-        return Calibration(**values | changes)
-
-    return make

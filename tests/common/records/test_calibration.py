@@ -6,11 +6,22 @@ import numpy as np
 import pytest
 
 from common.records import calibration, manifest
-from common.records.calibration import measured
+from common.records.calibration import Calibration, measured
 from common.records.header import Machine
 
 HERE = Machine(processor="Some CPU, fast", cores=2)
 """The machine that a comparison is on."""
+
+
+def make_calibration(**changes):
+    """A calibration whose promises hold, but for these changes."""
+    values = {
+        **{"date": "2026-01-02", "commit": "0123456789", "processor": "Some CPU, fast", "cores": 2},
+        **{"strategy": "numpy_alone", "workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2},
+        **{"alarms_bound": 0.2207, "spread": 0.0125, "long_blocks": 18, "found": 18, "busy_share": 0.0512},
+        "smallest_difference": 0.0146,
+    }
+    return Calibration(**values | changes)
 
 
 @pytest.mark.parametrize(
@@ -25,27 +36,27 @@ HERE = Machine(processor="Some CPU, fast", cores=2)
     ],
     ids=["as few alarms as may be", "too many", "found in nine of ten", "too seldom", "a large spread", "a short one"],
 )
-def test_which_promises_hold(make_calibration, changes, held):
+def test_which_promises_hold(changes, held):
     assert [promise.holds for promise in calibration.promises(make_calibration(**changes))] == held
 
 
-def test_a_calibration_says_what_holds_with_its_numbers_and_names_a_broken_promise(make_calibration):
-    words = calibration.in_words(make_calibration())
-    assert words.startswith(
+def test_a_calibration_says_what_holds_with_its_numbers_and_names_a_broken_promise():
+    def words(**changes):
+        return calibration.in_words(make_calibration(**changes))
+
+    assert words().startswith(
         "Calibrated on this kind of machine (Some CPU, fast, 2 cores) on 2026-01-02 by 180 rounds of numpy_alone with "
         "1 worker, commit 0123456789. The statistics keep their promises. Equal launches were called different in 2 of "
         "30 blocks of six rounds, where 4 at most may be; by 95 % Clopper-Pearson the risk is at most 22.1 %. "
     )
-    words = calibration.in_words(make_calibration(alarms=9, found=9))
-    assert "don't keep what they promise about equal launches and busy work." in words
-    assert "keep their promises" not in words
-    found = make_calibration(found=3, spread=0.0251, smallest_difference=0.0294)
-    assert "The smallest difference found in 90 % of such blocks is 2.9 %." in calibration.in_words(found)
-    words = calibration.in_words(make_calibration(rounds=12, blocks=2, alarms=2, long_blocks=1, found=0))
-    assert "called different in 2 of 2 blocks of six rounds" in words
-    assert words.count("too few to conclude anything") == 2
-    assert "Nothing contradicts what they promise." in words
-    assert "keep their promises" not in words
+    broken, short = words(alarms=9, found=9), words(rounds=12, blocks=2, alarms=2, long_blocks=1, found=0)
+    assert "don't keep what they promise about equal launches and busy work." in broken
+    assert "keep their promises" not in broken + short
+    found = words(found=3, spread=0.0251, smallest_difference=0.0294)
+    assert "The smallest difference found in 90 % of such blocks is 2.9 %." in found
+    assert "called different in 2 of 2 blocks of six rounds" in short
+    assert short.count("too few to conclude anything") == 2
+    assert "Nothing contradicts what they promise." in short
 
 
 @pytest.mark.parametrize("damage", ["", "date\n", "date,commit\n2026-01-02,0123456789\n", "\udc80"])
@@ -57,7 +68,7 @@ def test_a_damaged_calibration_is_named_with_the_remedy(tmp_path, refusal, damag
     assert "delete it" in said
 
 
-def test_a_calibration_of_any_version_is_read_and_its_verdict_is_that_of_its_own_folder(make_calibration, tmp_path):
+def test_a_calibration_of_any_version_is_read_and_its_verdict_is_that_of_its_own_folder(tmp_path):
     assert calibration.for_report(tmp_path).startswith("Not calibrated here: `nox -s calibrate`")
     calibration.write(tmp_path / calibration.FILE, make_calibration())
     assert calibration.for_report(tmp_path) == calibration.in_words(make_calibration())
@@ -75,38 +86,27 @@ def comparison(tmp_path):
     def shown(**calibrations):
         for time, made in calibrations.items():
             calibration.write(tmp_path / f"{time}-calibration" / calibration.FILE, made)
-        folder = tmp_path / "comparison"
-        calibration.copy_into(folder, tmp_path, HERE)
-        return calibration.read(folder / calibration.FILE) if (folder / calibration.FILE).exists() else None
+        path = tmp_path / "comparison" / calibration.FILE
+        calibration.copy_into(path.parent, tmp_path, HERE)
+        return calibration.read(path) if path.exists() else None
 
     return shown
 
 
-def test_a_comparison_shows_no_calibration_that_was_edited(make_calibration, comparison, tmp_path, capsys):
-    older, newest = make_calibration(), make_calibration(date="2026-01-04")
-    assert comparison(t1=older, t2=newest) == newest
-    edited = tmp_path / "t2-calibration" / calibration.FILE
-    manifest.note(edited.parent, [edited])
-    calibration.write(edited, make_calibration(date="2026-01-04", alarms=0))
-    calibration.copy_into(tmp_path / "comparison", tmp_path, HERE)
-    assert calibration.read(tmp_path / "comparison" / calibration.FILE) == older
-    assert f"{edited} isn't shown, since this was edited: {calibration.FILE}." in capsys.readouterr().out
-
-
-def test_a_comparison_shows_the_newest_calibration_of_its_kind_of_machine(make_calibration, comparison):
+def test_a_comparison_shows_the_newest_calibration_of_its_kind_of_machine_that_has_blocks_enough(comparison):
     assert comparison(t1=make_calibration(processor="Another CPU"), t2=make_calibration(cores=4)) is None
+    short, newest = make_calibration(blocks=2, alarms=0), make_calibration(date="2026-01-04")
+    assert comparison(t9=short) == short
     assert comparison(t3=make_calibration()) == make_calibration()
-    newest = make_calibration(date="2026-01-04")
-    assert comparison(t1=make_calibration(), t3=newest, t2=make_calibration(date="2026-01-03")) == newest
+    assert comparison(t1=make_calibration(), t4=newest, t2=make_calibration(date="2026-01-03")) == newest
 
 
-def test_a_comparison_shows_one_with_too_few_blocks_only_where_there_is_no_other(make_calibration, comparison):
-    short = make_calibration(blocks=2, alarms=0)
-    assert comparison(t2=short) == short
-    assert comparison(t1=make_calibration()) == make_calibration()
-
-
-# What rounds say
+def test_a_comparison_shows_no_calibration_that_was_edited(comparison, tmp_path, capsys):
+    older, edited = make_calibration(), tmp_path / "t2-calibration" / calibration.FILE
+    assert comparison(t1=older, t2=make_calibration(date="2026-01-04")) != older
+    manifest.note(edited.parent, [edited])
+    assert comparison(t2=make_calibration(date="2026-01-04", alarms=0)) == older
+    assert f"{edited} isn't shown, since this was edited: {calibration.FILE}." in capsys.readouterr().out
 
 
 def rates(rounds=180, spread=0.01, slower=0.05, seed=0):

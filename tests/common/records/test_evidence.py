@@ -84,18 +84,14 @@ def test_evidence_of_other_rows_or_of_a_launch_that_failed_is_not_read(tmp_path)
     record = read_record(path, Record)
     others = evidence.reading_of(changed(record, data_sha256="0" * 64), path)
     assert others.reason == "the rows of this launch aren't those of the data set on this machine"
+    others = evidence.reading_of(changed(record, recipe="OTHER"), path)
+    assert others.reason == "its evidence is none of this training: no recipe is declared for it"
     evidence_path(path).write_bytes(b"")
     assert "it isn't what the launch left" in evidence.reading_of(record, path).reason
     path = left(tmp_path)
     write_record(path, changed(read_record(path, Record), status="failed", reason="It crashed."))
     assert evidence.note_reading(path, keep=False).reading is None
     assert not evidence_path(path).exists()
-
-
-def test_a_record_that_no_recipe_can_be_read_by_says_why(tmp_path):
-    path = left(tmp_path)
-    reading = evidence.reading_of(changed(read_record(path, Record), recipe="OTHER"), path)
-    assert reading.reason == "its evidence is none of this training: no recipe is declared for it"
 
 
 def test_the_words_of_a_framework_are_the_remedy(tmp_path, monkeypatch):

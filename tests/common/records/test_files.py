@@ -109,7 +109,10 @@ def with_value(values: dict, place: tuple, value: object) -> dict:
     changed = inner = deepcopy(values)
     for key in place[:-1]:
         inner = inner[key]
-    inner[place[-1]] = value
+    if value is MISSING:
+        del inner[place[-1]]
+    else:
+        inner[place[-1]] = value
     return changed
 
 
@@ -134,35 +137,26 @@ def test_no_kind_of_record_is_taken_for_another(record, path, refusal):
 
 @every_kind
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_is_never_written(record, number, path):
-    for each in structs.fields(record):
-        if isinstance(getattr(record, each.name), float):
-            with pytest.raises(ValueError):
-                write_record(path, structs.replace(record, **{each.name: number}))
-    with pytest.raises(ValueError):
-        write_record(path, structs.replace(record, link=Link(bytes_per_second=number, round_trip_seconds=0.0)))
-    assert list(path.parent.iterdir()) == []
-
-
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_where_a_value_may_be_missing_one_that_is_not_finite_is_never_written_as_missing(number, path):
-    for change in ({"final_accuracy": number}, {"losses": [number]}, {"options": {"megabytes": number}}):
+def test_a_number_that_is_not_finite_is_never_written_nor_taken_for_a_missing_one(record, number, path):
+    changes = [{"link": Link(bytes_per_second=number, round_trip_seconds=0.0)}]
+    changes += [{field: number} for field in record.__struct_fields__ if isinstance(getattr(record, field), float)]
+    if isinstance(record, Record):
+        changes += [{"losses": [number]}, {"options": {"megabytes": number}}]
+    for change in changes:
         with pytest.raises(ValueError):
-            write_record(path, structs.replace(KINDS["training"], **change))
+            write_record(path, structs.replace(record, **change))
     assert list(path.parent.iterdir()) == []
 
 
 HOSTILE = {
     "nothing": "",
     "half": '{"schema_version": 5',
-    "no JSON": "not JSON",
     "two documents": "{} {}",
     "no text": b"\xff\xfe\x00",
     "deep lists": "[" * 100_000,
     "deep objects": '{"losses": ' * 100_000,
     "deep and whole": '{"schema_version": 5, "losses": ' + "[" * 5000 + "]" * 5000 + "}",
     "NaN": '{"schema_version": 5, "losses": [NaN]}',
-    "infinity": '{"schema_version": 5, "losses": [Infinity]}',
     "1e999": '{"schema_version": 5, "losses": [1e999]}',
     "5000 digits": '{"schema_version": 5, "first_step": ' + "9" * 5000 + "}",
     "lone surrogate": '{"schema_version": 5, "reason": "\\ud800"}',
@@ -172,30 +166,24 @@ HOSTILE = {
 }
 
 
-@every_kind
 @pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
-def test_what_is_no_strict_json_is_refused_in_one_line(record, content, path, refusal):
+def test_what_is_no_strict_json_is_refused_in_one_line(content, path, refusal):
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    text = refusal(lambda: read_record(path, type(record)))
+    text = refusal(lambda: read_record(path, Record))
     assert text.startswith(f"{path} isn't a record that can be read (")
     assert text.endswith("): delete it and run its launch again.")
     assert len(text) < 600
 
 
-VERSIONS = ["0", "2", "6", "2.5", "3.0", '"3"', "null", "true", "[3]", "-3", "9" * 400, '"a\\nb"']
-STRANGE = ["[]", "[1]", "3", "null", '"record"', "{}", '{"dependencies": {"numpy": "2.4.6"}}']
-
-
-@every_kind
-@pytest.mark.parametrize("content", STRANGE)
-def test_what_never_was_a_record_is_called_that(record, content, path, refusal):
+@pytest.mark.parametrize("content", ["[]", "3", "null", '"record"', "{}", '{"dependencies": {"numpy": "2.4.6"}}'])
+def test_what_never_was_a_record_is_called_that(content, path, refusal):
     path.write_text(content)
-    text = refusal(lambda: read_record(path, type(record)))
+    text = refusal(lambda: read_record(path, Record))
     assert text == f"{path} never was a record of this program: move it out of the folder."
 
 
 @every_kind
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["0", "2", "6", "3.0", '"3"', "null", "true", "[3]", "9" * 400, '"a\\nb"'])
 def test_another_schema_version_is_refused_whatever_else_the_file_holds(record, version, path, refusal):
     path.write_text(f'{{"schema_version": {version}}}')
     text = refusal(lambda: read_record(path, type(record)))
@@ -209,43 +197,47 @@ def test_a_file_that_cannot_be_read_or_written_is_refused(path, refusal):
     assert "below.json" in refusal(lambda: write_record(path / "below.json", KINDS["training"]))
 
 
-DAMAGE = [
-    *[(("world_size",), each) for each in (-1, 2.5, True, None, "2", 10**400, [2])],
-    *[(("windows", 0, "seconds"), each) for each in (5e-324, 0, -0.5, 1e10, "0.5", None, [])],
-    *[(("windows", 0, "rank"), each) for each in (-1, 0.5, 10**400)],
-    *[(("windows", 0, "steps"), each) for each in (0, -25)],
-    *[(("windows", 0, "own_seconds"), each) for each in (-0.1, "much")],
-    *[(("windows", 0), each) for each in (3, None, [], {}, {"rank": 0, "step": 0, "steps": 1})],
-    *[(("windows",), each) for each in (None, {}, "x")],
-    *[(("losses",), each) for each in ("x", [1.0, "x"], [10**400], [[]])],
-    *[(("shard_losses",), each) for each in ([1.0], {})],
-    *[(("host", "gpus"), each) for each in (None, [3])],
-    *[(("host", "memory_bytes"), each) for each in ("much", -1)],
-    *[(("hosts", 0, "workers"), each) for each in (None, -1)],
-    *[(("hosts", 0, "clock_offset_seconds"), each) for each in ("0", 1e10)],
-    *[(("startup_seconds", "imports"), each) for each in (None, -1)],
-    *[(("accuracies", 0, "accuracy"), each) for each in (-0.1, 1.1)],
-    *[(("phases", 0, "seconds"), each) for each in (None, -1)],
-    *[(("distributed_by", 0, "line"), each) for each in ("3", 0)],
-    *[(("status",), each) for each in ("fine", None, [])],
-    *[(("final_accuracy",), each) for each in (1.5, -0.5, "half")],
-    *[(("options", "steps"), each) for each in (10**400, [3], {})],
-    *[(("task", "steps"), each) for each in (0, 10**9, 10**400, "many", None)],
-    *[(("task", "dimensions"), each) for each in (64, None, [64], [64, 0], [64, 10**9, 10])],
-    *[(("task", "batch"), each) for each in (0, 10**9, "many")],
-    *[(("task", "preset"), each) for each in ("moon", None)],
-    *[(("task", "seed"), each) for each in (-1, "x", 10**400)],
-    *[(("task", "deadline_seconds"), each) for each in (0, 1e300)],
-    *[(("task", "record"), each) for each in (3, [])],
-    *[(("task",), each) for each in (None, {}, [], "x")],
-    *[(place, 1) for place in (("unknown",), ("task", "barch"), ("host", "unknown"), ("windows", 0, "unknown"))],
-]
+MISSING = ...
+"""In place of a value: the key isn't there."""
+
+DAMAGE = {
+    ("world_size",): (-1, 2.5, True, None, "2", 10**400, MISSING),
+    ("windows",): (None, {}),
+    ("windows", 0): (None, {"rank": 0, "step": 0, "steps": 1}),
+    ("windows", 0, "seconds"): (5e-324, 0, -0.5, 1e10, "0.5", None),
+    ("windows", 0, "rank"): (-1, 0.5),
+    ("windows", 0, "steps"): (0, -25),
+    ("windows", 0, "own_seconds"): (-0.1,),
+    ("losses",): ("x", [1.0, "x"], [10**400], [[]]),
+    ("shard_losses",): ([1.0],),
+    ("host", "gpus"): ([3],),
+    ("host", "memory_bytes"): (-1,),
+    ("hosts", 0, "workers"): (-1,),
+    ("hosts", 0, "clock_offset_seconds"): (1e10,),
+    ("startup_seconds", "imports"): (-1,),
+    ("accuracies", 0, "accuracy"): (-0.1, 1.1),
+    ("phases", 0, "seconds"): (-1,),
+    ("distributed_by", 0, "line"): (0,),
+    ("status",): ("fine", MISSING),
+    ("final_accuracy",): (1.5, -0.5, "half"),
+    ("strategy",): (MISSING,),
+    ("started_at",): (MISSING,),
+    ("options", "steps"): (10**400, [3], {}),
+    ("task",): (None, {}, [], "x", MISSING),
+    ("task", "steps"): (0, 10**9, 10**400, "many", None, MISSING),
+    ("task", "dimensions"): (64, None, [64], [64, 0], [64, 10**9, 10], MISSING),
+    ("task", "batch"): (0, 10**9, "many"),
+    ("task", "preset"): ("moon", None),
+    ("task", "seed"): (-1, "x", MOST + 1, 10**400, MISSING),
+    ("task", "deadline_seconds"): (0, 1e300),
+    ("task", "record"): (3, [], MISSING),
+    **dict.fromkeys([("unknown",), ("task", "barch"), ("host", "unknown"), ("windows", 0, "unknown")], (1,)),
+}
 
 
-@pytest.mark.parametrize(("place", "value"), DAMAGE, ids=str)
+@pytest.mark.parametrize(("place", "value"), [(place, each) for place in DAMAGE for each in DAMAGE[place]], ids=str)
 def test_a_value_that_its_field_cannot_have_is_refused_by_the_fields_name(place, value, path, refusal):
-    values = with_value(to_json(KINDS["training"]), place, value)
-    path.write_text(json.dumps(values))
+    path.write_text(json.dumps(with_value(to_json(KINDS["training"]), place, value)))
     text = refusal(lambda: read_record(path, Record))
     assert text.startswith(f"{path} is damaged (")
     names = [key for key in place if isinstance(key, str)]
@@ -253,29 +245,11 @@ def test_a_value_that_its_field_cannot_have_is_refused_by_the_fields_name(place,
     assert len(text) < 600
 
 
-@pytest.mark.parametrize("field", ["world_size", "strategy", "task", "started_at", "status"])
-def test_a_missing_key_is_refused_by_name(field, path, refusal):
-    values = to_json(KINDS["training"])
-    del values[field]
-    path.write_text(json.dumps(values))
-    assert field in refusal(lambda: read_record(path, Record))
-
-
-@pytest.mark.parametrize("field", ["dimensions", "steps", "seed", "record"])
-def test_a_task_that_lacks_a_field_is_refused_by_name(field, path, refusal):
-    values = to_json(KINDS["training"])
-    del values["task"][field]
-    path.write_text(json.dumps(values))
-    assert f"its task lacks {field}" in refusal(lambda: read_record(path, Record))
-
-
-def test_a_task_may_have_numbers_as_large_as_a_float_and_the_cause_is_one_line(path, refusal):
+def test_a_task_may_have_numbers_as_large_as_a_float_and_a_key_cannot_end_the_line(path, refusal):
     values = to_json(KINDS["training"])
     path.write_text(json.dumps(with_value(values, ("task", "seed"), MOST)))
     assert read_record(path, Record).task.seed == MOST
-    path.write_text(json.dumps(with_value(values, ("task", "seed"), MOST + 1)))
-    assert "its task has too large a number of seed" in refusal(lambda: read_record(path, Record))
-    path.write_text(json.dumps(to_json(KINDS["training"]) | {"a\nb\x1b[31m" * 100: 1}))
+    path.write_text(json.dumps(values | {"a\nb\x1b[31m" * 100: 1}))
     text = refusal(lambda: read_record(path, Record))
     assert "\x1b" not in text
     assert len(text) < 600
@@ -327,9 +301,6 @@ def test_the_records_of_a_folder_come_in_order_and_damaged_ones_are_left_out_and
     assert reason.startswith(f"{tmp_path / 'd.json'} isn't a record that can be read")
 
 
-# The schema before
-
-
 def test_a_launch_of_an_earlier_commit_is_read_and_comes_back_and_damage_is_refused(path, refusal):
     values, record = json.loads(EARLIER.read_text()), read_record(EARLIER, Record)
     assert values["schema_version"] == EARLIER_VERSIONS[0] == SCHEMA_VERSION - 2
@@ -340,11 +311,8 @@ def test_a_launch_of_an_earlier_commit_is_read_and_comes_back_and_damage_is_refu
     assert (record.recipe, record.reading, record.evidence_sha256) == ("", None, "")
     write_record(path, record)
     assert read_record(path, Record) == record
-    values = json.loads(EARLIER.read_text())
-    del values["task"]["momentum"]
-    path.write_text(json.dumps(values))
+    path.write_text(json.dumps(with_value(values, ("task", "momentum"), MISSING)))
     assert read_record(path, Record).task.momentum == 0.0
-    values = json.loads(EARLIER.read_text())
     for place, value in [(("windows", 0, "seconds"), 5e-324), (("task", "steps"), 10**9), (("unknown",), 1)]:
         path.write_text(json.dumps(with_value(values, place, value)))
         assert "is damaged" in refusal(lambda: read_record(path, Record))

@@ -30,42 +30,36 @@ def test_the_manifest_is_one_that_sha256sum_checks_and_nothing_differs_from_what
 
 
 @pytest.mark.parametrize(
-    ("name", "launch"),
+    ("name", "launches"),
     [
         *((name, {"a-01"}) for name in ("a-01.json", "a-01.safetensors", "a-01-replica1.safetensors")),
         *((name, set()) for name in ("plan.csv", "ceilings/torch.json")),
     ],
 )
-def test_an_edited_file_is_named_and_so_is_its_launch(folder, name, launch):
+def test_an_edited_file_is_named_and_so_is_its_launch(folder, name, launches):
     (folder / name).write_text("edited")
     found = manifest.check(folder)
     assert found.changed == (name,)
-    assert found.launches & {"a-01", "torch"} == launch
+    assert found.launches & {"a-01", "torch"} == launches
     assert manifest.in_words(found) == [f"{name} differs from what its launch left."]
 
 
-def test_what_is_gone_and_what_was_added_is_named(folder):
+def test_what_is_gone_and_what_was_added_is_named_and_of_many_the_first(folder):
     (folder / "a-01.safetensors").unlink()
     (folder / "b-01.json").write_text("made by hand")
     found = manifest.check(folder)
     assert (found.missing, found.unnoted) == (("a-01.safetensors",), ("b-01.json",))
     assert {"a-01", "b-01"} <= found.launches
-    assert manifest.summary(found) == ("a-01.safetensors is missing. b-01.json was left by no launch of this session.")
-
-
-def test_many_differences_are_counted_and_the_first_are_named(folder):
-    for number in range(5):
+    assert manifest.summary(found) == "a-01.safetensors is missing. b-01.json was left by no launch of this session."
+    for number in range(4):
         (folder / f"c-{number}.json").write_text("made by hand")
-    assert manifest.in_words(manifest.check(folder)) == [
-        "5 files were left by no launch of this session: c-0.json, c-1.json, c-2.json and 2 more."
-    ]
+    said = "5 files were left by no launch of this session: b-01.json, c-0.json, c-1.json and 2 more."
+    assert said in manifest.in_words(manifest.check(folder))
 
 
 def test_a_folder_without_a_manifest_says_so(tmp_path):
-    found = manifest.check(tmp_path)
-    assert found == Differences()
-    assert manifest.in_words(found) == []
-    assert manifest.summary(found).startswith("none were noted")
+    assert manifest.check(tmp_path) == Differences()
+    assert manifest.summary(Differences()).startswith("none were noted")
 
 
 def test_a_file_that_is_noted_again_has_its_new_digest_and_one_that_is_gone_has_none(folder):

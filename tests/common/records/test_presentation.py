@@ -40,13 +40,9 @@ def tree(formula, from_bytes=0):
 
 @pytest.fixture
 def declared(declare, catalogue_of, tmp_path, monkeypatch):
-    """The folder of a session, and the only strategy of a checkout with a library and a way to multiply."""
+    """The only strategy of a checkout, which has a library and a way to multiply as well."""
     (tmp_path / "loop.py").write_text("wait()\n# The line that makes it distributed.\nmeet()\n")
-    strategy = declare(
-        script=f"{tmp_path}/loop.py",
-        traffic=traffic,
-        variants=({"codec": "fp16"},),
-    )
+    strategy = declare(script=f"{tmp_path}/loop.py", traffic=traffic, variants=({"codec": "fp16"},))
     catalogue_of(strategy)
     about = {"script": "none.py", "family": strategy.family, "launcher": PROCESS}
     algorithms = {"all_reduce": (tree("small"), tree("large", 1024)), "broadcast": (tree("cast"),)}
@@ -70,28 +66,18 @@ def record(make_record, declared):
 
 @pytest.fixture
 def presented(folder):
-    """A function that writes a record into a folder, and returns it as reports read it."""
+    """A function that writes a record into the folder, and returns it as reports read it."""
 
-    def read(record, folder=folder):
+    def read(record):
         write_record(folder / "one.json", record)
         return read_presented(folder, type(record))["one"]
 
     return read
 
 
-def collectives(*cells):
-    return CollectivesRecord(**HEADER, library="threads", sweep=Sweep(), cells=list(cells))
-
-
 def cell(size_bytes, **fields):
     values = {"collective": "all_reduce", "size_bytes": size_bytes, "status": "ok", "algorithm": "tree"}
     return Cell(**values | fields)
-
-
-def forgotten(monkeypatch):
-    """Leave nothing in the catalogue."""
-    for name in ("strategies", "libraries", "ways"):
-        monkeypatch.setattr(catalogue, name, dict)
 
 
 def test_a_session_keeps_what_reports_show_of_every_program_and_its_launches_nothing_of_that(folder, record, declared):
@@ -106,15 +92,19 @@ def test_a_session_keeps_what_reports_show_of_every_program_and_its_launches_not
     assert {*kept.formulas} == {"numpy_threads", "numpy_threads, fp16 codec, other maths"}
 
 
-@pytest.mark.parametrize("is_kept", [True, False])
-def test_a_strategy_is_shown_by_its_session_or_by_this_checkout(folder, record, presented, monkeypatch, is_kept):
-    if is_kept:
-        write_presentation(folder)
-        forgotten(monkeypatch)
+def test_a_launch_is_shown_by_its_session_or_else_by_this_checkout(folder, record, presented, declared, catalogue_of):
     shown = presented(record)
     assert (shown.colors, shown.distributed_by) == (COLORS, [Quotation(line=2, code=CODE)])
     assert (shown.formula, shown.formula_source) == ("none of three", "A paper, 1999")
-    assert presented(changed(record, label="fp16 codec, other maths")).formula == "fp16 of three"
+    write_presentation(folder)
+    for strategies in ([], [dataclasses.replace(declared, traffic=lambda *_: Traffic(None, "changed"))]):
+        catalogue_of(*strategies)
+        assert presented(record) == shown
+    catalogue_of()
+    write_presentation(folder)
+    assert presented(record) == record
+    catalogue_of(declared)
+    assert presented(record) == shown
 
 
 def test_the_formula_is_that_of_the_launchs_options_and_hosts(record, presented, declared):
@@ -125,16 +115,6 @@ def test_the_formula_is_that_of_the_launchs_options_and_hosts(record, presented,
     assert presented(changed(record, options={"unheard": 3}, label="3 unheard")).formula == ""
 
 
-def test_a_launch_is_shown_by_its_session_or_else_by_this_checkout(folder, record, presented, declared, catalogue_of):
-    write_presentation(folder)
-    catalogue_of(dataclasses.replace(declared, traffic=lambda *_: Traffic(None, "changed")))
-    assert presented(record).formula == "none of three"
-    catalogue_of()
-    write_presentation(folder)
-    catalogue_of(declared)
-    assert presented(record).colors == COLORS
-
-
 def test_an_older_record_is_shown_by_what_it_holds(folder, record, presented):
     write_presentation(folder)
     for field, value in {"colors": ["#abcdef"], "formula": "older"}.items():
@@ -142,16 +122,11 @@ def test_an_older_record_is_shown_by_what_it_holds(folder, record, presented):
         assert presented(older) == older
 
 
-def test_what_nobody_declares_is_shown_without_colours_and_source_lines(presented, record, monkeypatch):
-    forgotten(monkeypatch)
-    assert presented(record) == record
-
-
 def test_each_size_of_a_collective_has_the_formula_of_its_algorithm(declared, presented):
     messages = [Message(collective=name, size_bytes=2048) for name in ("all_reduce", "broadcast", "all_reduce")]
     unsupported = Cell(collective="gather", size_bytes=8, status="unsupported", reason="There is none.")
     cells = [cell(8), cell(1024), cell(6144, collective="step", messages=messages), unsupported]
-    shown = presented(collectives(*cells)).cells
+    shown = presented(CollectivesRecord(**HEADER, library="threads", sweep=Sweep(), cells=cells)).cells
     assert [each.formula for each in shown] == ["small", "large", "large; cast", ""]
     assert shown[2].source == "large in a book; cast in a book"
 
@@ -159,7 +134,7 @@ def test_each_size_of_a_collective_has_the_formula_of_its_algorithm(declared, pr
 def test_a_way_to_multiply_has_its_name_in_prose(declared, presented, monkeypatch):
     record = MatrixRecord(**HEADER, way="rows", kind="rows", products=Products())
     assert (presented(record).title, presented(record).colors) == ("by rows of NumPy", COLORS)
-    forgotten(monkeypatch)
+    monkeypatch.setattr(catalogue, "ways", dict)
     assert presented(record).title == "rows"
 
 

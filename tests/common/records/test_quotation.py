@@ -67,20 +67,16 @@ def test_a_comment_is_quoted_with_the_whole_statement_the_argument_or_the_header
 @pytest.mark.parametrize("text", ["meet()\n", f"# {MARK}.\nmeet(\n", f"# {MARK}.\n\nmeet()\n", ""])
 def test_nothing_is_quoted_where_nothing_is_said_or_nothing_can_be_read(quoted, text):
     assert quoted(text) == []
-
-
-def test_nothing_is_quoted_of_a_script_that_is_not_there():
     assert distributing_lines("numpy_impl/nowhere.py") == ()
 
 
-@pytest.mark.parametrize("name", strategies())
-def test_every_strategy_that_distributes_quotes_the_lines_of_its_own_script_that_do(name):
-    strategy = strategies()[name]
-    lines = (ROOT / strategy.script).read_text().splitlines()
-    quotations = distributing_lines(strategy.script)
-    assert bool(quotations) == (strategy.work is not Work.UNDISTRIBUTED)
-    for each in quotations:
-        quoted = [line.strip() for line in each.code.splitlines()]
-        assert MARK in quoted[0]
-        assert any(not line.startswith("#") for line in quoted)
-        assert [line.strip() for line in lines[each.line - 1 :][: len(quoted)]] == quoted
+def test_every_strategy_that_distributes_quotes_the_lines_of_its_own_script_that_do():
+    for strategy in strategies().values():
+        lines = [line.strip() for line in (ROOT / strategy.script).read_text().splitlines()]
+        quotations = distributing_lines(strategy.script)
+        assert bool(quotations) == (strategy.work is not Work.UNDISTRIBUTED), strategy.name
+        for each in quotations:
+            quoted = [line.strip() for line in each.code.splitlines()]
+            assert MARK in quoted[0]
+            assert any(not line.startswith("#") for line in quoted)
+            assert lines[each.line - 1 :][: len(quoted)] == quoted
