@@ -10,21 +10,15 @@ from common.errors import FAILED_STATUS, REFUSED_STATUS, LaunchFailedError, User
 
 
 def test_a_user_error_is_one_line_and_an_exit_status_and_any_other_a_bug(capsys):
-    def refuse():
-        raise UserError("--batch 0: give a whole number above 0.")
+    def fail(error):
+        raise error
 
     with pytest.raises(SystemExit) as caught:
-        exit_with_one_line(refuse)
+        exit_with_one_line(lambda: fail(UserError("--batch 0: give a whole number above 0.")))
     assert caught.value.code == REFUSED_STATUS == 2
-    output = capsys.readouterr()
-    assert output.err == "lockstep: --batch 0: give a whole number above 0.\n"
-    assert output.out == ""
-
-    def fail():
-        raise ZeroDivisionError("a bug")
-
+    assert capsys.readouterr() == ("", "lockstep: --batch 0: give a whole number above 0.\n")
     with pytest.raises(ZeroDivisionError, match="a bug"):
-        exit_with_one_line(fail)
+        exit_with_one_line(lambda: fail(ZeroDivisionError("a bug")))
     assert capsys.readouterr().err == ""
 
 

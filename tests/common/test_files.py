@@ -54,35 +54,36 @@ def test_a_failed_write_leaves_the_old_file_whole_and_no_temporary_one(tmp_path,
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_folder_in_the_files_place_is_refused_before_any_work_and_no_temporary_file_stays(tmp_path, refusal):
-    path = tmp_path / "taken"
-    path.mkdir()
-    assert str(path) in refusal(lambda: write_atomically(path, b"content"))
-    assert list(tmp_path.iterdir()) == [path]
-    assert str(tmp_path) in refusal(lambda: ensure_writable(tmp_path))
-
-
 @pytest.mark.parametrize("write", [ensure_writable, lambda path: write_atomically(path, b"content")])
-def test_a_path_below_a_file_is_refused_with_path_and_remedy(tmp_path, refusal, write):
+def test_what_cannot_be_a_file_is_refused_with_path_and_remedy_and_nothing_is_left(tmp_path, refusal, write):
+    (tmp_path / "taken").mkdir()
+    assert str(tmp_path / "taken") in refusal(lambda: write(tmp_path / "taken"))
     (tmp_path / "file").write_text("not a folder")
     path = tmp_path / "file" / "record.json"
     text = refusal(lambda: write(path))
     assert text.startswith(f"{path} can't be written")
     assert "choose a folder that you may write to" in text
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "file", tmp_path / "taken"]
     assert (tmp_path / "file").read_text() == "not a folder"
 
 
-def test_a_second_one_waits_and_says_so(tmp_path, capsys):
+def waiting_for(lock, *says):
+    """A thread that waits for the lock, and what is set once it has it."""
     entered = threading.Event()
 
     def enter():
-        with locked(tmp_path / "lock", "Waiting."):
+        with locked(lock, *says):
             entered.set()
 
+    thread = threading.Thread(target=enter)
+    thread.start()
+    assert not entered.wait(0.5)
+    return thread, entered
+
+
+def test_a_second_one_waits_and_says_so(tmp_path, capsys):
     with locked(tmp_path / "lock", "Never printed."):
-        second = threading.Thread(target=enter)
-        second.start()
-        assert not entered.wait(0.5)
+        second, entered = waiting_for(tmp_path / "lock", "Waiting.")
     assert entered.wait(30)
     second.join()
     assert capsys.readouterr().out == "Waiting.\n"
@@ -103,19 +104,11 @@ with locked(Path(sys.argv[1])) as lock:
         assert parent.stdout.readline() == "mine\n"
         parent.kill()
         parent.wait()
-        entered = threading.Event()
-
-        def enter():
-            with locked(tmp_path / "lock"):
-                entered.set()
-
-        waiting = threading.Thread(target=enter)
-        waiting.start()
-        assert not entered.wait(0.5)
+        second, entered = waiting_for(tmp_path / "lock")
         parent.stdin.write("\n")
         parent.stdin.flush()
         assert entered.wait(30)
-        waiting.join()
+        second.join()
 
 
 def test_the_cache_is_where_xdg_says_or_below_the_home_folder(monkeypatch, tmp_path):

@@ -23,15 +23,11 @@ from common.declarations.strategy import (
 INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
 
 
-# Options
-
-
 @pytest.mark.parametrize(
     ("values", "said"),
     [
         ({"prefetch": -1}, "--prefetch -1: give 0 or more."),
         ({"piece_megabytes": 0.0}, "--piece-megabytes 0.0: give a number above 0."),
-        ({"piece_megabytes": -1.0}, "--piece-megabytes -1.0: give a number above 0."),
         ({"piece_megabytes": INFINITE}, "--piece-megabytes inf: give a number above 0."),
         ({"piece_megabytes": NOT_A_NUMBER}, "--piece-megabytes nan: give a number above 0."),
         ({"codec": "int8"}, "--codec int8: choose one of none, fp16."),
@@ -45,19 +41,14 @@ def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(decla
     assert refusal(lambda: declare().options(**values)) == said
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounded(Options):
-    pause_seconds: float | None = option(None, at_least=0.5)
+def test_a_bound_may_be_a_fraction_and_values_at_bounds_and_none_are_accepted(declare, refusal):
+    @dataclass(frozen=True, kw_only=True)
+    class Bounded(Options):
+        pause_seconds: float | None = option(None, at_least=0.5)
 
-
-@pytest.mark.parametrize("value", [0.499, INFINITE, -INFINITE, NOT_A_NUMBER])
-def test_a_bound_may_be_a_fraction_and_excludes_what_is_no_number(refusal, value):
-    assert refusal(lambda: Bounded(pause_seconds=value)).endswith("give 0.5 or more.")
-
-
-def test_values_at_their_bounds_and_none_are_accepted(declare):
-    assert Bounded(pause_seconds=0.5).pause_seconds == 0.5
-    assert Bounded().pause_seconds is None
+    for value in (0.499, INFINITE, -INFINITE, NOT_A_NUMBER):
+        assert refusal(lambda value=value: Bounded(pause_seconds=value)).endswith("give 0.5 or more.")
+    assert [Bounded().pause_seconds, Bounded(pause_seconds=0.5).pause_seconds] == [None, 0.5]
     options = declare().options(prefetch=0, piece_megabytes=1e-9, check_replicas=True)
     assert (options.prefetch, options.piece_megabytes) == (0, 1e-9)
 
@@ -70,9 +61,6 @@ def test_options_say_whether_gradients_are_exchanged_and_the_maths_changed(decla
     assert other_maths(options()) == other_maths(options(packed=False, exchange=False)) == []
     assert other_maths(options(codec="fp16", packed=False)) == ["codec"]
     assert declare().traffic(1000, 4, Options()) == Traffic(None, "no formula is declared")
-
-
-# Labels and names
 
 
 @pytest.mark.parametrize(
@@ -91,9 +79,6 @@ def test_options_that_differ_from_their_default_stand_in_the_label_in_words(decl
     assert label(declare().options(**values)) == words
 
 
-# Declarations
-
-
 def test_a_strategy_is_synchronous_with_the_values_that_it_declares(declare):
     always, sometimes = declare(), declare(synchronous_with={"packed": True, "codec": "none"})
     options = always.options
@@ -103,24 +88,17 @@ def test_a_strategy_is_synchronous_with_the_values_that_it_declares(declare):
     assert not sometimes.is_synchronous(options(codec="fp16"))
 
 
-# Traffic
-
-
-@pytest.mark.parametrize(("workers", "sent"), [(1, 0), (2, 2000), (4, 6000), (5, 8000)])
-def test_in_a_ring_all_reduce_all_workers_send_twice_the_gradients_but_for_one_share(workers, sent):
-    traffic = ring_all_reduce(1000, workers, Options())
-    assert traffic.bytes_per_step == sent
-    # Each sends 2 (N - 1) / N times the gradients.
-    assert traffic.bytes_per_step / workers == pytest.approx(2 * (workers - 1) / workers * 1000)
+def test_in_a_ring_all_reduce_each_worker_sends_twice_the_gradients_but_for_one_share():
+    for workers, sent in ((1, 0), (2, 2000), (4, 6000), (5, 8000)):
+        traffic = ring_all_reduce(1000, workers, Options())
+        assert traffic.bytes_per_step == sent == pytest.approx(workers * 2 * (workers - 1) / workers * 1000)
     assert "2 (N - 1)" in traffic.formula
     assert "Patarasuk & Yuan" in traffic.source
 
 
-# Launchers
-
-
-def launch_of(folder, workers=4, script=("numpy_impl/threads.py", "--batch", "32")):
-    return Launch(folder / "numpy-alone" / "bin" / "python", list(script), workers, 29500, Options())
+def launch_of(folder):
+    python = folder / "numpy-alone" / "bin" / "python"
+    return Launch(python, ["numpy_impl/threads.py", "--batch", "32"], 4, 29500, Options())
 
 
 def test_a_single_process_is_started_by_hand(tmp_path):
@@ -128,28 +106,17 @@ def test_a_single_process_is_started_by_hand(tmp_path):
     assert PROCESS.command(launch_of(tmp_path)) == [python, "numpy_impl/threads.py", "--batch", "32"]
 
 
-@pytest.fixture
-def environments_mpirun(tmp_path):
-    """An mpirun beside the Python of an environment."""
-    path = tmp_path / "numpy-alone" / "bin" / "mpirun"
-    path.parent.mkdir(parents=True)
-    path.touch(mode=0o755)
-    return path
-
-
-def test_mpirun_is_told_that_root_may_start_it_only_where_root_does(tmp_path, environments_mpirun, monkeypatch):
+def test_the_environments_mpirun_is_taken_or_the_systems_or_mpi_refused_and_root_says_so(
+    tmp_path, monkeypatch, refusal
+):
+    own, systems = (tmp_path / folder / "mpirun" for folder in ("numpy-alone/bin", "system"))
+    monkeypatch.setenv("PATH", str(systems.parent))
+    said = refusal(lambda: mpirun(launch_of(tmp_path)))
+    assert said == "There is no mpirun: run `nox -s numpy-alone` once, or install Open MPI."
+    for path in (systems, own):
+        path.parent.mkdir(parents=True)
+        path.touch(mode=0o755)
+        assert mpirun(launch_of(tmp_path))[0] == str(path)
     for user, is_told in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
         assert ("--allow-run-as-root" in mpirun(launch_of(tmp_path))) is is_told
-
-
-def test_the_systems_mpirun_is_taken_where_the_environment_has_none_or_mpi_refused(tmp_path, monkeypatch, refusal):
-    system = tmp_path / "system" / "mpirun"
-    system.parent.mkdir()
-    system.touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(system.parent))
-    assert mpirun(launch_of(tmp_path))[0] == str(system)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert refusal(lambda: mpirun(launch_of(tmp_path))) == (
-        "There is no mpirun: run `nox -s numpy-alone` once, or install Open MPI."
-    )

