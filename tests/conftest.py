@@ -28,6 +28,7 @@ from tests.order import (
     pytest_addoption,
     pytest_collection_finish,
     pytest_collection_modifyitems,
+    pytest_ignore_collect,
     pytest_xdist_make_scheduler,
 )
 from tests.skips import (
@@ -42,6 +43,7 @@ __all__ = [
     "pytest_addoption",
     "pytest_collection_finish",
     "pytest_collection_modifyitems",
+    "pytest_ignore_collect",
     "pytest_runtest_call",
     "pytest_runtest_logreport",
     "pytest_runtest_setup",

@@ -2,58 +2,47 @@
 
 import gc
 import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-_EXPERIMENTS = ("laboratory/test_collectives.", "laboratory/test_exchanges", "laboratory/test_faults")
+_EXPERIMENTS = tuple(f"tests/common/laboratory/test_{name}.py" for name in ("collectives", "exchanges", "faults"))
+_FROM_ABOVE = tuple(f"tests/test_{name}.py" for name in ("additions", "noxfile", "readme"))
 
 _STARTS_PROCESSES = (
-    "_impl/",
-    "contract/",
-    "common/check/",
-    "test_installation",
-    "test_noxfile",
-    "test_readme",
-    "test_scripts",
-    "_launch",
-    "test_launch",
-    "hosts/test_ranks",
-    "test_compare",
-    "test_comparison",
-    "test_additions",
-    "test_earlier_commit",
-    "test_executor",
-    "sessions/test_gpu",
-    "measurement/test_collective_calls",
-    *_EXPERIMENTS,
-    *("launching/test_processes", "launching/test_injector", "launching/virtual_hosts/", "launching/places/"),
-    *("hosts/test_supervisor", "hosts/test_survey", "render/test_browser"),
+    *("tests/*_impl/*", "tests/contract/*", "tests/slurm/*", "tests/test_scripts.py", *_FROM_ABOVE, *_EXPERIMENTS),
+    *("tests/common/check/*", "tests/common/environments/test_installation.py", "tests/reports/render/test_browser.py"),
+    *("tests/common/launching/places/*", "tests/common/launching/virtual_hosts/*"),
+    *(f"tests/common/launching/hosts/test_{name}.py" for name in ("ranks", "supervisor", "survey")),
+    *(f"tests/common/launching/test_{name}.py" for name in ("executor*", "injector", "launch", "processes")),
+    "tests/common/measurement/test_collective_calls.py",
+    *(f"tests/common/sessions/test_{name}.py" for name in ("compare", "earlier_commit", "gpu")),
 )
-"""In the paths of tests that start strategies, other processes that last, or a browser, or that install something."""
+"""Files of tests that start strategies, other processes that last, or a browser, or that install something."""
 
 _NEEDS_NO_FRAMEWORK = (
-    "building/test_build",
-    "horovod_impl/test_world",
-    "test_strategies",
-    "test_timeline",
-    "common/contract/",
-    "check/test_kinds",
-    "contract/test_cases",
+    *("tests/*_impl/test_strategies.py", "tests/contract/test_cases.py", "tests/common/check/test_kinds.py"),
+    *(f"tests/horovod_impl/{name}.py" for name in ("building/test_build", "test_timeline", "test_world")),
 )
+"""Of these files those whose tests start nothing."""
 
 _COMPARING = (
-    *("test_compare", "test_comparison", "test_noxfile", "test_additions", "test_readme", "sessions/test_gpu"),
-    *_EXPERIMENTS,
+    *("tests/common/sessions/test_compare.py", "tests/common/sessions/test_gpu.py", *_FROM_ABOVE, *_EXPERIMENTS),
 )
-"""In the paths of tests that compare: one comparison at a time runs on a machine."""
+"""Files of tests that compare: one comparison at a time runs on a machine."""
 
 _OF_A_FILE = (
-    *("test_watch", "test_browser", "_impl/test_collectives", "test_matrices", "test_inference"),
-    *("test_request_signature", "measurement/test_collective_calls"),
+    *("*/test_watch.py", "*/test_browser.py", "*_impl/test_collectives.py", "*/test_matrices.py"),
+    *("*/test_inference.py", "*/test_request_signature.py", "*/test_collective_calls.py"),
 )
-"""In the paths of files whose tests look at one launch, server or browser."""
+"""Files whose tests look at one launch, server or browser."""
+
+_SESSIONS = ("tests/common/sessions/*", "tests/common/laboratory/*")
+"""Files of tests of sessions: each session is alone on a machine, also one whose launches are made up."""
 
 _STRATEGY = re.compile(r"tests/contract/.*\[(\w+)[-\]]")
 
@@ -63,12 +52,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that need no framework and start no launch")
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run what needs no framework first: it takes seconds; with `--fast` nothing else."""
-    items.sort(key=lambda item: _is_slow(item.nodeid))
-    if config.getoption("--fast"):
-        config.hook.pytest_deselected(items=[item for item in items if _is_slow(item.nodeid)])
-        items[:] = [item for item in items if not _is_slow(item.nodeid)]
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `--fast` leave out files whose tests start something, which aren't even imported."""
+    if config.getoption("--fast") and collection_path.suffix == ".py":
+        return is_slow(collection_path.relative_to(config.rootpath).as_posix()) or None
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run what needs no framework first: it takes seconds."""
+    items.sort(key=lambda item: is_slow(path_in(item.nodeid)))
 
 
 def pytest_collection_finish() -> None:
@@ -86,25 +79,30 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return scheduler
 
 
+def path_in(name: str) -> str:
+    """The path in pytest's name of a test, which has the function and its parameters too."""
+    return name.partition("::")[0]
+
+
 def shared_by(name: str) -> str:
     """What a test has in common with others that only one process has: a strategy's launch, fixtures; else its name.
 
-    `name` is pytest's: path, function and parameters.
+    `name` is pytest's.
     """
-    if any(part in name for part in _COMPARING):
-        return "comparison"
-    if "tests/slurm/" in name:
-        return "slurm"
-    if any(part in name for part in _OF_A_FILE):
-        return name.partition("::")[0]
-    if not _is_slow(name):
-        # Each session is alone on a machine, also one whose launches are made up.
-        is_of_sessions = re.search("common/(sessions|laboratory)/", name)
-        return "sessions" if is_of_sessions else name.partition("::")[0]
+    path = path_in(name)
+    for shared, files in (("comparison", _COMPARING), ("slurm", ["tests/slurm/*"]), (path, _OF_A_FILE)):
+        if _is_one_of(path, files):
+            return shared
+    if not is_slow(path):
+        return "sessions" if _is_one_of(path, _SESSIONS) else path
     strategy = _STRATEGY.match(name)
     return strategy[1] if strategy else name
 
 
-def _is_slow(name: str) -> bool:
-    starts = any(part in name for part in _STARTS_PROCESSES)
-    return starts and not any(part in name for part in _NEEDS_NO_FRAMEWORK)
+def is_slow(path: str) -> bool:
+    """Whether the tests of a file, by its path from the repository's root, start something."""
+    return _is_one_of(path, _STARTS_PROCESSES) and not _is_one_of(path, _NEEDS_NO_FRAMEWORK)
+
+
+def _is_one_of(path: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(path, pattern) for pattern in patterns)

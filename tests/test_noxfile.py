@@ -69,19 +69,21 @@ def test_the_build_of_torch_is_chosen_for_the_machine_but_where_one_build_alone_
 
 
 @pytest.mark.parametrize(
-    ("options", "there", "made"),
+    ("session", "options", "there", "made"),
     [
-        ([], [], {"tools", "torch", "tensorflow", "horovod"}),
-        ([], ["jax"], {"tools", *USUAL}),
-        (["--profile", "full"], [], {"tools", *USUAL}),
-        (["--profile", "full"], [ON_REQUEST], {"tools", *USUAL, ON_REQUEST}),
-        (["--strategies", NEEDS_REQUEST], [], {"tools", ON_REQUEST}),
-        (["--strategies", "jax_single"], [], {"tools", "jax"}),
-        (["--plan"], ["jax"], {"tools"}),
+        ("compare", [], [], {"torch", "tensorflow", "horovod"}),
+        ("compare", [], ["jax"], USUAL),
+        ("compare", ["--profile", "full"], [], USUAL),
+        ("compare", ["--profile", "full"], [ON_REQUEST], {*USUAL, ON_REQUEST}),
+        ("compare", ["--strategies", NEEDS_REQUEST], [], {ON_REQUEST}),
+        ("compare", ["--plan"], ["jax"], set()),
+        *((session, [], [], USUAL) for session in ("tests", "contract", "hosts", "slurm")),
+        ("tests", [], [ON_REQUEST], {*USUAL, ON_REQUEST}),
+        ("tests", ["--fast"], [ON_REQUEST], set()),
     ],
 )
-def test_a_comparison_makes_the_environments_of_what_it_launches_and_keeps_one_that_is_there_up_to_date(
-    options, there, made, monkeypatch, tmp_path
+def test_a_session_makes_the_environments_of_what_it_launches_and_keeps_one_that_is_there_up_to_date(
+    session, options, there, made, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(inventory, "FOLDER", tmp_path)
     for name in there:
@@ -89,23 +91,8 @@ def test_a_comparison_makes_the_environments_of_what_it_launches_and_keeps_one_t
         (tmp_path / name / "made.json").touch()
     make = Mock(return_value={})
     monkeypatch.setattr(installation, "make", make)
-    sessions()["compare"](Mock(posargs=options))
-    assert {each.name for each in make.call_args.args[0]} == made
-
-
-@pytest.mark.parametrize("session", ["tests", "contract", "hosts", "slurm"])
-@pytest.mark.parametrize("there", [[], [ON_REQUEST]])
-def test_sessions_of_tests_make_no_environment_that_is_made_on_request_but_keep_it_up_to_date(
-    session, there, monkeypatch, tmp_path
-):
-    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    for name in there:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "made.json").touch()
-    make = Mock(return_value={})
-    monkeypatch.setattr(installation, "make", make)
-    sessions()[session](Mock(posargs=[]))
-    assert {each.name for each in make.call_args.args[0]} == {"tools", *USUAL, *there}
+    sessions()[session](Mock(posargs=options))
+    assert {each.name for each in make.call_args.args[0]} == {"tools", *made}
 
 
 @pytest.mark.grid
