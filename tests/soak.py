@@ -21,7 +21,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -48,28 +48,27 @@ from common.sessions.folder import FINISHED
 from reports import experiment
 from reports.document import compose
 from reports.tables.material import Material
-from reports.tables.results import Results, origin_of, read_results
-from tests.benchmarks import endurance
+from reports.tables.results import origin_of, read_results
 from tests.commands import runs_of
 
 APART = "LOCKSTEP_SOAK_APART"
 """Environment variable that is set in namespaces of the soak's own."""
 
+MARK = "LOCKSTEP_SOAK"
+"""Environment variable of all that an episode starts."""
+
+_SHORT = ("--preset", "digits", "--repetitions", "1")
+
 SESSIONS = {
-    "one worker": ["compare", "--strategies", "torch_single", "--workers", "1"],
-    "two workers": ["compare", "--strategies", "torch_ddp", "--workers", "2"],
-    "faults": ["faults", "--strategies", "torch_ddp"],
+    "one worker": ["compare", "--strategies", "torch_single", "--workers", "1", *_SHORT],
+    "two workers": ["compare", "--strategies", "torch_ddp", "--workers", "2", *_SHORT],
+    "faults": ["faults", "--strategies", "torch_ddp", "--repetitions", "1", "--deadline-seconds", "120"],
     "report": ["report"],
 }
 """By name the Nox session and options of what is interrupted."""
 
 OFTEN = ("one worker", "one worker", "one worker", "two workers", "faults", "report")
 """As often as each is interrupted: what takes long is seldom."""
-
-OPTIONS = {
-    "compare": ["--preset", "digits", "--repetitions", "1"],
-    "faults": ["--repetitions", "1", "--deadline-seconds", "120"],
-}
 
 TO_SESSION = ("kill", "kill group", "SIGTERM", "SIGINT", "SIGINT twice", "SIGHUP", "stop", "stop and kill", "cut")
 TO_WORKER = ("kill worker", "stop worker")
@@ -78,8 +77,8 @@ ODD_VALUES = (
     *("../../etc/passwd", "2026-01-01", "#\n*_$", [], [[]], [None], {}, {"a": 1}),
 )
 
-_LONGEST_SECONDS, _SLOW_SECONDS = 600.0, 60
-"""After which a session counts as one that hangs, and a report's tables."""
+_LONGEST_SECONDS, _SLOW_SECONDS, _LEAVE_SECONDS = 600.0, 60, 10.0
+"""After which a session counts as one that hangs, a report's tables too, and what an episode started as left."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ class Arguments:
     episode: int | None = None
     """Only the episode of this number."""
     changes: int = 200
-    """Changed folders in one episode; every 250th is made a PDF as well."""
+    """Changed folders in one episode."""
 
 
 @dataclass
@@ -143,24 +142,22 @@ def main() -> None:
 
 def unshare() -> list[str]:
     """The command that runs another one in namespaces of its own, all of which ends with it."""
-    return [
-        *["unshare", "--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    ]
+    spaces = ["--user", "--map-root-user", "--mount", "--net", "--pid"]
+    return ["unshare", *spaces, "--fork", "--kill-child", "--mount-proc"]
 
 
 def command_of(name: str, folder: Path) -> list[str]:
     """The command of a session whose records and report go to this folder."""
     session, *options = SESSIONS[name]
     results = folder / "results" / ("session" if session == "report" else "")
-    options += [*OPTIONS.get(session, []), "--results", str(results), "--out", str(folder / "report.pdf")]
-    [command] = runs_of(session, options)
+    [command] = runs_of(session, [*options, "--results", str(results), "--out", str(folder / "report.pdf")])
     return command
 
 
 def start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
     """Start a command whose processes and temporary files are known by the folder, where its output goes."""
     (folder / "tmp").mkdir(parents=True, exist_ok=True)
-    own = {endurance.MARK: folder.name, "TMPDIR": str(folder / "tmp")}
+    own = {MARK: folder.name, "TMPDIR": str(folder / "tmp")}
     with (folder / "output").open("ab") as output:
         return subprocess.Popen(
             command,
@@ -215,7 +212,7 @@ def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
     name, kind = chance.choice(OFTEN), chance.choice(["session", "session", "session", "worker", "disk"])
     reference, seconds = undisturbed("one worker" if name == "report" else name, above)
     folder = Path(tempfile.mkdtemp(prefix="episode-", dir=above))
-    episode, before = Episode(name, kind, folder, command_of(name, folder)), endurance.files(folder)
+    episode, before = Episode(name, kind, folder, command_of(name, folder)), files(folder)
     episode.results.mkdir()
     if name == "report":
         shutil.copytree(reference, episode.results / "session")
@@ -225,11 +222,11 @@ def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
         fill_disk(episode, chance.randrange(8, 400), tally)
     for _ in range(chance.randrange(2, 9) if kind == "session" else int(kind == "worker")):
         interrupt_once(episode, chance, seconds, tally)
-        tally.found += endurance.left(folder, before)
+        tally.found += left(folder, before)
         if name != "report" and episode.finished:
             break  # It would begin another session.
     go_on_to_the_report(episode, tally)
-    tally.found += endurance.left(folder, before)
+    tally.found += left(folder, before)
     tally.found += lost(episode.results, reference, episode.kept, episode.cut, kind)
     if not (folder / "report.pdf").exists() or not (folder / "report.html").exists():
         tally.found.append("no report")
@@ -347,6 +344,34 @@ def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str],
     yield from (each for each in differences if not cut or each.split()[0] not in text)
 
 
+def files(folder: Path) -> set[Path]:
+    """What lies in shared memory, and in the folder that an episode has for temporary files."""
+    own = folder / "tmp"
+    own.mkdir(exist_ok=True)
+    return {*Path("/dev/shm").iterdir(), *own.iterdir()}
+
+
+def left(folder: Path, before: set[Path]) -> list[str]:
+    """What is left of an episode a few seconds after it: processes, and files that weren't there `before`."""
+    deadline = time.monotonic() + _LEAVE_SECONDS
+    while (running := processes(folder.name)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    remaining = [f"still running: {', '.join(running)}"] if running else []
+    return [*remaining, *(f"left: {path}" for path in sorted(files(folder) - before))]
+
+
+def processes(mark: str) -> list[str]:
+    """The processes that an episode has started and that run."""
+    found = list[str]()
+    for process in psutil.process_iter():
+        # One may have ended meanwhile, or be another user's.
+        with suppress(psutil.Error, OSError):
+            is_own = process.pid != os.getpid() and process.environ().get(MARK) == mark
+            if is_own and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(f"{process.name()} ({process.pid})")
+    return found
+
+
 def tracebacks(output: str) -> Iterator[str]:
     """The last line of each traceback but those of Ctrl-C, which may come while Python still imports."""
     for text in output.split("Traceback (most recent call last):\n")[1:]:
@@ -358,15 +383,13 @@ def tracebacks(output: str) -> Iterator[str]:
 def change_records(chance: random.Random, above: Path, times: int, tally: Tally) -> str:
     """Change files of a finished session, again and again, and read it; returns what was done."""
     name = chance.choice(["two workers", "two workers", "faults"])
-    original, failures, reported = undisturbed(name, above)[0], Counter[str](), set[int]()
+    original, failures = undisturbed(name, above)[0], Counter[str]()
     examples = dict[str, str]()
     for turn in range(times):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
             folder = Path(shutil.copytree(original, Path(made, "session")))
             done = [change(folder, chance) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
-            failure = failure_of_tables(folder, name, reported)
-            if not failure and turn % 250 == 249:
-                failure = failure_of_report(folder, name)
+            failure = failure_of_tables(folder, name)
         tally.done["changed folders"] += 1
         if failure:
             failures[failure] += 1
@@ -380,60 +403,55 @@ def change(folder: Path, chance: random.Random) -> str:
     records = [path for place in (folder, *folder.glob("*/")) for path in record_paths(place)]
     others = [path for path in folder.rglob("*") if path.is_file() and path not in records]
     path = chance.choice(sorted(records if records and chance.random() < 0.7 else others))
-    content, name = path.read_bytes(), path.name
+    content = path.read_bytes()
     try:
         values = json.loads(content)
     except ValueError:
         values = None
-    how = chance.choice(["cut", "empty", "binary", "utf-16", "swap", "copy", "delete", "line", "digit"])
     if isinstance(values, dict) and values and chance.random() < 0.7:
-        how = chance.choice(["value", "value", "missing", "added"])
-        place, inner = list[object](), values
-        while True:
-            key = chance.choice(sorted(inner) if isinstance(inner, dict) else range(len(inner)))
-            place.append(key)
-            if not isinstance(inner[key], dict | list) or not inner[key] or chance.random() < 0.2:
-                break
-            inner = inner[key]
-        if how == "missing":
-            del inner[key]
-        else:
-            value = chance.choice(ODD_VALUES)
-            where = key if how == "value" else "odd"
-            if isinstance(inner, dict):
-                inner[where] = value
-            else:
-                inner[key] = value
-            how += f" {value!r:.20}"
+        done = change_value(values, chance)
         path.write_text(json.dumps(values), encoding="utf-8")
-        return f"{name}: {how} at {'.'.join(map(str, place))}"
-    other = chance.choice(sorted(records or others))
-    lines = content.splitlines(keepends=True) or [b""]
-    line = chance.randrange(len(lines))
-    digits = [place for place, letter in enumerate(content) if letter in b"0123456789"] or [0]
-    digit = chance.choice(digits)
-    changes: dict[str, Callable[[], object]] = {
-        "cut": lambda: path.write_bytes(content[: chance.randrange(len(content) + 1)]),
-        "empty": lambda: path.write_bytes(b""),
-        "binary": lambda: path.write_bytes(chance.randbytes(300)),
-        "utf-16": lambda: path.write_bytes(content.decode("latin-1").encode("utf-16")),
-        "swap": lambda: (path.write_bytes(other.read_bytes()), other.write_bytes(content)),
-        "copy": lambda: path.with_name(f"copy-{name}").write_bytes(content),
-        "delete": path.unlink,
-        "line": lambda: path.write_bytes(b"".join(chance.choice((lines[:line] + lines[line + 1 :], lines + lines)))),
-        "digit": lambda: path.write_bytes(
-            content[:digit] + chance.choice((b"-", b"9" * 30, b"x")) + content[digit + 1 :]
-        ),
-    }
-    changes[how]()
-    return f"{name}: {how}"
+        return f"{path.name}: {done}"
+    how = chance.choice(["cut", "binary", "utf-16", "swap", "copy", "delete", "digit"])
+    if how == "cut":
+        path.write_bytes(content[: chance.randrange(len(content) + 1)])
+    elif how == "binary":
+        path.write_bytes(chance.randbytes(300))
+    elif how == "utf-16":
+        path.write_bytes(content.decode("latin-1").encode("utf-16"))
+    elif how == "swap":
+        other = chance.choice(sorted(records or others))
+        path.write_bytes(other.read_bytes())
+        other.write_bytes(content)
+    elif how == "copy":
+        path.with_name(f"copy-{path.name}").write_bytes(content)
+    elif how == "delete":
+        path.unlink()
+    else:
+        digit = chance.choice([place for place, letter in enumerate(content) if letter in b"0123456789"] or [0])
+        path.write_bytes(content[:digit] + chance.choice((b"-", b"9" * 30, b"x")) + content[digit + 1 :])
+    return f"{path.name}: {how}"
 
 
-def failure_of_tables(folder: Path, name: str, reported: set[int]) -> str:
-    """Why a session's folder gives neither a report's tables nor one sentence; empty where it does.
+def change_value(values: dict, chance: random.Random) -> str:
+    """Change, remove or add a value at random, however deep it lies; returns what was done."""
+    place, inner = list[object](), values
+    while True:
+        key = chance.choice(sorted(inner) if isinstance(inner, dict) else range(len(inner)))
+        place.append(key)
+        if not isinstance(inner[key], dict | list) or not inner[key] or chance.random() < 0.2:
+            break
+        inner = inner[key]
+    how, value = chance.choice(["value", "value", "missing", "added"]), chance.choice(ODD_VALUES)
+    if how == "missing":
+        del inner[key]
+    else:
+        inner["odd" if how == "added" and isinstance(inner, dict) else key] = value
+    return f"{how} {value!r:.20} at {'.'.join(map(str, place))}"
 
-    `reported` holds the hashes of results that tables were made of before, which isn't done again.
-    """
+
+def failure_of_tables(folder: Path, name: str) -> str:
+    """Why a session's folder gives neither a report's tables nor one sentence; empty where it does."""
     try:
         with redirect_stdout(StringIO()) as notes, at_most(_SLOW_SECONDS):
             if name == "faults":
@@ -447,10 +465,6 @@ def failure_of_tables(folder: Path, name: str, reported: set[int]) -> str:
                 damaged = []
             else:
                 results = read_results(folder)
-                identity = hash_of(results)
-                if identity in reported:
-                    return ""
-                reported.add(identity)
                 material = Material(results)
                 content, _ = compose(material)
                 material.write(folder / "tables")
@@ -461,29 +475,10 @@ def failure_of_tables(folder: Path, name: str, reported: set[int]) -> str:
     except UserError as error:
         return f"several lines: {error}" if "\n" in str(error) else ""
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        own = [each for each in traceback.extract_tb(error.__traceback__) if each.filename.startswith(str(ROOT))]
-        own = [each for each in own if ".nox" not in each.filename]
-        return (
-            f"{type(error).__name__} in {Path(own[-1].filename).name}:{own[-1].lineno} ({place.name}): {error!s:.100}"
-        )
-
-
-def hash_of(results: Results) -> int:
-    """The hash of all that a report's tables are made of, whatever the folder is called."""
-    plan = "" if results.plan is None else results.plan.to_csv()
-    differences = [*manifest.in_words(results.origin.differences), *sorted(results.damaged)]
-    read = [results.records, results.replays, results.left_out, results.ceilings, results.origin.variables]
-    return hash((plan, *map(repr, read), *differences))
-
-
-def failure_of_report(folder: Path, name: str) -> str:
-    """Why no PDF can be made of a session's folder, although its tables can."""
-    session = ["reports.experiment"] if name == "faults" else ["reports"]
-    command = [sys.executable, "-m", *session, "--results", str(folder), "--out", str(folder / "report.pdf")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=_LONGEST_SECONDS)
-    is_sentence = done.returncode == 2 and "Traceback" not in done.stderr
-    return "" if is_sentence or not done.returncode else f"no PDF: {done.stderr[-300:]}"
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [each for each in frames if Path(each.filename).is_relative_to(ROOT) and ".nox" not in each.filename]
+        place = f"{Path(own[-1].filename).name}:{own[-1].lineno} ({frames[-1].name})"
+        return f"{type(error).__name__} in {place}: {error!s:.100}"
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import pytest
 from common.records import manifest
 from common.sessions.folder import FINISHED
 from tests import soak
-from tests.benchmarks import endurance
 
 RECORD = b'{"status": "ok"}'
 
@@ -32,23 +31,15 @@ def lost(folders, kept=None):
     return [*soak.lost(session.parent, reference, kept or {}, set(), "session")]
 
 
-def test_a_session_that_went_on_as_it_should_has_lost_nothing(folders):
-    assert soak.noted_records(folders[1]) == [folders[1] / "one.json"]
-    assert lost(folders, {folders[1] / "one.json": RECORD}) == []
-
-
-def test_a_record_that_is_lost_changed_or_made_again_is_found(folders):
+def test_what_is_lost_changed_made_again_or_left_of_a_session_is_found(folders):
     record = folders[1] / "one.json"
+    assert soak.noted_records(folders[1]) == [record]
+    assert lost(folders, {record: RECORD}) == []
     record.write_bytes(RECORD + b"\n")
-    assert lost(folders, {record: RECORD}) == [
-        "one.json was made again",
-        "one.json differs from what its launch left.",
-    ]
+    assert lost(folders, {record: RECORD}) == ["one.json was made again", "one.json differs from what its launch left."]
     record.unlink()
     assert lost(folders) == ["one.json is missing", "one.json is missing."]
-
-
-def test_a_temporary_file_and_a_second_folder_are_found(folders):
+    record.write_bytes(RECORD)
     (folders[1] / ".one.json.abcd").touch()
     assert lost(folders) == [".one.json.abcd is left"]
     shutil.copytree(folders[1], folders[1].with_name("another"))
@@ -56,15 +47,15 @@ def test_a_temporary_file_and_a_second_folder_are_found(folders):
 
 
 def test_a_process_that_is_left_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(endurance, "_LEAVE_SECONDS", 0.2)
-    before = endurance.files(tmp_path)
+    monkeypatch.setattr(soak, "_LEAVE_SECONDS", 0.2)
+    before = soak.files(tmp_path)
     process = soak.start(["sleep", "30"], tmp_path)
     # Just after exec(2) the kernel doesn't tell a process's environment yet.
     deadline = time.monotonic() + 5
-    while not endurance.processes(tmp_path.name) and time.monotonic() < deadline:
+    while not soak.processes(tmp_path.name) and time.monotonic() < deadline:
         time.sleep(0.01)
     try:
-        [sentence] = endurance.left(tmp_path, before)
+        [sentence] = soak.left(tmp_path, before)
         assert sentence == f"still running: sleep ({process.pid})"
     finally:
         process.kill()
@@ -79,13 +70,13 @@ def test_a_traceback_is_found_but_not_that_of_an_interrupted_import():
 
 
 def test_tables_that_end_in_a_traceback_are_found_and_a_sentence_is_none(tmp_path, monkeypatch):
-    assert soak.failure_of_tables(tmp_path, "one worker", set()) == ""
+    assert soak.failure_of_tables(tmp_path, "one worker") == ""
 
     def read_results(folder):
         raise KeyError("windows")
 
     monkeypatch.setattr(soak, "read_results", read_results)
-    assert soak.failure_of_tables(tmp_path, "one worker", set()).startswith("KeyError in test_soak.py:")
+    assert soak.failure_of_tables(tmp_path, "one worker").startswith("KeyError in test_soak.py:")
 
 
 def test_the_same_seed_makes_the_same_changes(folders):

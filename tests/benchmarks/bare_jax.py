@@ -1,4 +1,4 @@
-"""The bare jitted loop that JAX's strategies are measured against: a tutorial's, with no harness."""
+"""The bare jitted loops that JAX's strategies are measured against: a tutorial's, with no harness."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,11 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 from common.contract import model
 from common.contract.task import Task
 from common.measurement.run import Run
-from tests.benchmarks.paired import BareWindow
+from tests.benchmarks import paired
 
 
 def loss_of(task: Task, parameters: list[jax.Array], features: jax.Array, labels: jax.Array) -> jax.Array:
@@ -41,7 +43,7 @@ def make_window(
     place_rows: Callable[[np.ndarray], object] = lambda rows: rows,
     distribute: Callable[[Callable[..., tuple]], Callable[..., tuple]] = lambda step: step,
     average: Callable[[list[jax.Array]], list[jax.Array]] = lambda gradients: gradients,
-) -> BareWindow:
+) -> paired.BareWindow:
     """A function that trains one step on each of the given arrays of rows, with the data on the devices.
 
     `place` puts what every device has whole, `place_rows` a worker's row numbers. `distribute` wraps the step, in which
@@ -67,3 +69,30 @@ def make_window(
         jax.block_until_ready(parameters)
 
     return window
+
+
+def data_parallel(run: Run) -> paired.BareWindow:
+    """A `shard_map` over all devices, one of each process."""
+    mesh = Mesh(np.array(jax.devices()), ("workers",))
+    [device] = mesh.local_devices
+
+    def place(array: np.ndarray) -> jax.Array:
+        return jax.make_array_from_process_local_data(NamedSharding(mesh, P()), array)
+
+    def place_rows(rows: np.ndarray) -> jax.Array:
+        parts = NamedSharding(mesh, P("workers"))
+        local = [jax.device_put(rows.astype(np.int32), device)]
+        return jax.make_array_from_single_device_arrays((mesh.size * len(rows),), parts, local)
+
+    distribute = partial(
+        jax.shard_map,
+        mesh=mesh,
+        in_specs=(P(), P("workers"), P(), P(), P()),
+        out_specs=(P(), P("workers")),
+        check_vma=False,
+    )
+    return make_window(run, place, place_rows, distribute, partial(lax.pmean, axis_name="workers"))
+
+
+if __name__ == "__main__":
+    paired.main(jax_single=make_window, jax_data_parallel=data_parallel)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from common.contract.task import Task
 from common.measurement.run import Run
-from tests.benchmarks.paired import BareWindow
+from tests.benchmarks import bare_tensorflow, paired
 
 
 class Turns(keras.callbacks.Callback):
@@ -62,7 +62,7 @@ def compile_model(
     return model
 
 
-def make_window(run: Run, model: keras.Model) -> BareWindow:
+def make_window(run: Run, model: keras.Model) -> paired.BareWindow:
     """A bare `fit` on this process's rows, fed by the same kind of pipeline."""
     features, labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
     rows = tf.data.Dataset.from_tensor_slices(np.stack(list(run.rows(run.first_step, run.task.steps))))
@@ -80,3 +80,28 @@ def make_window(run: Run, model: keras.Model) -> BareWindow:
     threading.Thread(target=fit, daemon=True).start()
     turns.wait_for_first()
     return lambda rows_of_steps: turns.take(len(rows_of_steps))
+
+
+def mirrored(run: Run) -> paired.BareWindow:
+    """A bare `fit` under MirroredStrategy on the same logical devices."""
+    with bare_tensorflow.mirrored_strategy(run).scope():
+        model = compile_model(run.task)
+    return make_window(run, model)
+
+
+def horovod(run: Run) -> paired.BareWindow:
+    """A bare `fit` over Horovod, each worker's on its own rows."""
+    import horovod.tensorflow as hvd
+
+    class AveragingSGD(keras.optimizers.SGD):
+        """SGD that averages over all workers, in tensors with names of their own."""
+
+        def apply(self, grads: list, trainable_variables: list | None = None) -> None:
+            averages = [hvd.allreduce(gradient, name=f"bare.{position}") for position, gradient in enumerate(grads)]
+            super().apply(averages, trainable_variables)
+
+    return make_window(run, compile_model(run.task, AveragingSGD))
+
+
+if __name__ == "__main__":
+    paired.main(tf_keras_mirrored=mirrored, horovod_keras=horovod)

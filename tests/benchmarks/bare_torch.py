@@ -1,12 +1,18 @@
-"""The bare torch loop that torch_ddp and horovod_torch are measured against: a tutorial's, with no harness."""
+"""The bare loops that torch's strategies and horovod_torch are measured against: a tutorial's, with no harness."""
+
+import os
+from pathlib import Path
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
+from torch.nn.parallel import DistributedDataParallel
 
 from common.contract.task import Task
 from common.measurement.run import Run
+from tests.benchmarks import paired
 
 
 def build(task: Task) -> nn.Sequential:
@@ -61,8 +67,9 @@ class Block(nn.Module):
         return values + self.dense(self.second(values))
 
 
-def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
-    """A function that trains one step on each of the given arrays of rows."""
+def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> paired.BareWindow:
+    """A function that trains one step on each of the given arrays of rows, by plain SGD if no optimizer is given."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=run.task.learning_rate)
     task, device = run.task, next(model.parameters()).device
     features, labels = run.dataset.train_features, run.dataset.train_labels
     if device.type == "cuda":
@@ -88,3 +95,56 @@ def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer):
         run.world.synchronize()
 
     return window
+
+
+def alone(run: Run) -> paired.BareWindow:
+    """No distribution, on the GPU where there is one."""
+    model = build(run.task).to("cpu" if run.world.device == "cpu" else "cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=run.task.learning_rate, momentum=run.task.momentum)
+    return make_window(run, model, optimizer)
+
+
+def ddp(run: Run) -> paired.BareWindow:
+    """DistributedDataParallel as it comes."""
+    return make_window(
+        run, DistributedDataParallel(build(run.task).to("cuda" if run.world.backend == "nccl" else "cpu"))
+    )
+
+
+def ddp_for_our_own(run: Run) -> paired.BareWindow:
+    """The built-in DistributedDataParallel as torch_ddp sets it up, beside our own."""
+    from pytorch_impl.strategies import DdpOptions
+
+    options = DdpOptions(bucket_megabytes=run.options.bucket_megabytes)
+    model = DistributedDataParallel(
+        build(run.task), bucket_cap_mb=options.bucket_megabytes, gradient_as_bucket_view=options.bucket_views
+    )
+    return make_window(run, model)
+
+
+def ddp_over_gloo(run: Run) -> paired.BareWindow:
+    """DistributedDataParallel in a Gloo world of the processes that mpirun started."""
+    store = Path(os.environ[paired.PAIRS]).with_suffix(".store")
+    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
+    dist.init_process_group("gloo", init_method=store.as_uri(), rank=rank, world_size=run.world.size)
+    return make_window(run, DistributedDataParallel(build(run.task)))
+
+
+def horovod(run: Run) -> paired.BareWindow:
+    """Horovod's own distributed optimizer, whose tensors have names of their own."""
+    import horovod.torch as hvd
+
+    model = build(run.task)
+    optimizer = torch.optim.SGD(model.parameters(), lr=run.task.learning_rate)
+    names = [(f"bare.{name}", parameter) for name, parameter in model.named_parameters()]
+    return make_window(run, model, hvd.DistributedOptimizer(optimizer, named_parameters=names))
+
+
+if __name__ == "__main__":
+    paired.main(
+        torch_single=alone,
+        torch_ddp=ddp,
+        torch_hook_ddp=ddp_for_our_own,
+        torch_sync_sgd=ddp_over_gloo,
+        horovod_torch=horovod,
+    )

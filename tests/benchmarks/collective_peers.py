@@ -37,6 +37,9 @@ from tests.benchmarks.peers import PEER, PEERS, RANKS
 LEAST, MOST = 0.9, 1.1
 """What the 95 % interval of our mean over the peer's is to lie within."""
 
+RUNNER = "tests.benchmarks.bare_all_reduce"
+"""The module that runs our library's script and takes turns with it."""
+
 MPI4PY, ARCHIVE_SHA256 = "4.1.2", "56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02"
 """The release whose demos are run, and the SHA-256 of its source archive on the Python Package Index."""
 
@@ -98,7 +101,7 @@ def launch_of(name: str, folder: Path) -> pd.DataFrame:
     peer, log, found = PEERS[name], folder / "launch.log", folder / "means"
     found.unlink(missing_ok=True)
     sweep = Sweep(workers=RANKS, device="cpu", seed=random.randrange(2**31), record=found)
-    arguments = ["-m", "common.launching.launch", "--runner", peer.runner, peer.library, *options_of(sweep, Sweep())]
+    arguments = ["-m", "common.launching.launch", "--runner", RUNNER, peer.library, *options_of(sweep, Sweep())]
     # NumPy asks for huge pages from 4 MiB on. Who gets them, and when, is chance, and shared memory is faster in them.
     variables = {PEER: name, "PYTHONPATH": str(folder), "NUMPY_MADVISE_HUGEPAGE": "0"}
     status = executor.start(arguments, ROOT, log, sweep.deadline_seconds, variables)

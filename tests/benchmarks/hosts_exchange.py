@@ -13,7 +13,6 @@ import statistics
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import tyro
 from rich.console import Console
@@ -21,8 +20,7 @@ from rich.table import Table
 
 from common.contract.model import parameter_bytes
 from common.contract.task import PRESETS
-from common.declarations.catalogue import find, strategies
-from common.declarations.strategy import ExchangeOptions
+from common.declarations.catalogue import find
 from common.errors import LaunchFailedError, exit_with_one_line
 from common.launching.executor import run_planned
 from common.launching.hosts import cluster
@@ -38,11 +36,7 @@ BANDWIDTH, BITS_PER_SECOND = "100mbit", 100e6
 TIME_CLAIMED, BYTES_CLAIMED = 0.10, 0.03
 """By which shares the exposed exchange may miss the link's least, and the bytes the formula's."""
 
-EXCHANGING = tuple(
-    name
-    for name, strategy in strategies().items()
-    if strategy.launcher.across_hosts and issubclass(strategy.options, ExchangeOptions)
-)
+STRATEGIES, HOSTS = ("torch_ddp", "tf_multi_worker_mirrored", "horovod_torch"), (2, 4)
 
 Case = tuple[str, int]
 """A strategy and a number of hosts."""
@@ -52,10 +46,6 @@ Case = tuple[str, int]
 class Arguments:
     """Measure the exchange between hosts."""
 
-    strategies: tuple[Literal[EXCHANGING], ...] = ("torch_ddp", "tf_multi_worker_mirrored", "horovod_torch")
-    """Strategies to measure."""
-    hosts: tuple[int, ...] = (2, 4)
-    """Numbers of hosts."""
     rounds: int = 10
     """Launches of each with exchange, and of each without."""
 
@@ -74,11 +64,11 @@ class Round:
 def main() -> None:
     """Make the hosts, and on their head measure every case in rounds and print a row for it."""
     arguments = tyro.cli(Arguments, description=__doc__)
-    selection = Selection(virtual_hosts=max(arguments.hosts), bandwidth=(BANDWIDTH,))
+    selection = Selection(virtual_hosts=max(HOSTS), bandwidth=(BANDWIDTH,))
     console = Console(width=150)
     cluster.move_to_virtual_hosts(selection, "tests.benchmarks.hosts_exchange")
     members = cluster.find(console, selection, (1,))
-    rounds: dict[Case, list[Round]] = {(name, hosts): [] for name in arguments.strategies for hosts in arguments.hosts}
+    rounds: dict[Case, list[Round]] = {(name, hosts): [] for name in STRATEGIES for hosts in HOSTS}
     for number in range(arguments.rounds):
         for case in random.Random(number).sample([*rounds], len(rounds)):
             rounds[case].append(measure(*case, members))
@@ -120,24 +110,20 @@ def launch(name: str, hosts: int, exchange: bool, members: Cluster, folder: Path
 
 def row_of(case: Case, rounds: list[Round]) -> list[str]:
     """The medians over rounds, beside what is claimed."""
-    name, hosts = case
     exposed = median_interval([each.step_seconds - each.computing_seconds for each in rounds])
-    least = ring_bound(parameter_bytes(PRESETS["pathway"]), hosts, BITS_PER_SECOND)
+    least = ring_bound(parameter_bytes(PRESETS["pathway"]), case[1], BITS_PER_SECOND)
     interval, holds = "", ""
     if exposed.low is not None:
         interval = f"{1e3 * exposed.low:.1f} to {1e3 * exposed.high:.1f}"
         within = (1 - TIME_CLAIMED) * least <= exposed.low and exposed.high <= (1 + TIME_CLAIMED) * least
         holds = "yes" if within else "no"
     ratios = [each.sent_bytes / each.formula_bytes for each in rounds]
-    bytes_hold = all(abs(ratio - 1) <= BYTES_CLAIMED for ratio in ratios)
-    medians = (
-        *(statistics.median(each.step_seconds for each in rounds),),
-        *(statistics.median(each.computing_seconds for each in rounds), exposed.median),
-    )
-    return [
-        *(name, str(hosts), str(exposed.n), *(f"{1e3 * seconds:.1f}" for seconds in medians), interval),
-        *(f"{1e3 * least:.1f}", holds, f"{min(ratios):.3f} to {max(ratios):.3f}", "yes" if bytes_hold else "no"),
-    ]
+    bytes_hold = "yes" if all(abs(ratio - 1) <= BYTES_CLAIMED for ratio in ratios) else "no"
+    step = statistics.median(each.step_seconds for each in rounds)
+    computing = statistics.median(each.computing_seconds for each in rounds)
+    medians = [f"{1e3 * seconds:.1f}" for seconds in (step, computing, exposed.median)]
+    sent = f"{min(ratios):.3f} to {max(ratios):.3f}"
+    return [case[0], str(case[1]), str(exposed.n), *medians, interval, f"{1e3 * least:.1f}", holds, sent, bytes_hold]
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from common.statistics.intervals import median_interval
 from tests.hosts import Cluster, seen_from_outside
 
 BITS_PER_SECOND = 100e6
-CALLS = 10
+HOSTS, CALLS = (2, 4), 10
 GRADIENT_BYTES = parameter_bytes(PRESETS["pathway"])
 
 SETTINGS: dict[str, dict[str, str]] = {
@@ -75,20 +75,12 @@ if world.rank == 0:
 class Arguments:
     """Measure Open MPI's all-reduce between virtual hosts with one setting after another."""
 
-    hosts: tuple[int, ...] = (2, 4)
-    """Numbers of hosts."""
     launches: int = 6
     """Launches of each setting."""
 
 
-@dataclass(frozen=True)
-class Launched:
-    """What a launch measured."""
-
-    seconds: float
-    """The median over its calls, each as long as the slowest worker's."""
-    most_bytes: float
-    """What the host sent that sent most, in a call."""
+Launched = tuple[float, float]
+"""Seconds of a call, the median over a launch's, and the bytes of the host that sent most in one."""
 
 
 def main() -> None:
@@ -96,7 +88,7 @@ def main() -> None:
     arguments, console = tyro.cli(Arguments, description=__doc__), Console(width=140)
     table = Table("hosts", "setting", "n", "ms", "95 % interval", "ring's least, ms", "over it", "sent, over gradients")
     with machine.alone():
-        for hosts in arguments.hosts:
+        for hosts in HOSTS:
             least = ring_bound(GRADIENT_BYTES, hosts, BITS_PER_SECOND)
             with virtual_hosts(hosts, Cable(BITS_PER_SECOND)) as made:
                 cluster = seen_from_outside(made)
@@ -132,14 +124,14 @@ def launch(cluster: Cluster, parameters: dict[str, str]) -> Launched:
     if result.returncode:
         raise LaunchFailedError(f"mpirun ended with {result.returncode}:\n{result.stdout}{result.stderr}")
     measured = json.loads(result.stdout.splitlines()[-1])
-    return Launched(statistics.median(measured["seconds"]), max(measured["bytes"]))
+    return statistics.median(measured["seconds"]), max(measured["bytes"])
 
 
 def row_of(launched: Sequence[Launched], least_seconds: float) -> list[str]:
     """The median over launches with its interval, beside the least that the link takes."""
-    seconds = median_interval([each.seconds for each in launched])
+    seconds = median_interval([seconds for seconds, _ in launched])
     interval = "" if seconds.low is None else f"{1e3 * seconds.low:.1f} to {1e3 * seconds.high:.1f}"
-    sent = statistics.median(each.most_bytes for each in launched) / GRADIENT_BYTES
+    sent = statistics.median(sent for _, sent in launched) / GRADIENT_BYTES
     times = f"{seconds.median / least_seconds:.2f}"
     return [str(seconds.n), f"{1e3 * seconds.median:.1f}", interval, f"{1e3 * least_seconds:.1f}", times, f"{sent:.3f}"]
 

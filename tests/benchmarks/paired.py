@@ -6,15 +6,20 @@ Every window of the strategy is followed by one of the bare loop with as many st
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 
 from common.contract.rows import Batch
+from common.declarations.strategy import Strategy
+from common.measurement import run
 from common.measurement.run import Run
+from common.measurement.runner import run_script
+
+PAIRS = "LOCKSTEP_PAIRS"
+"""Environment variable that names the file for the pairs of windows."""
 
 BareWindow = Callable[[list[np.ndarray]], None]
 """Trains one step on each of these arrays of row numbers, and returns when the device has done it."""
@@ -23,9 +28,11 @@ BareWindow = Callable[[list[np.ndarray]], None]
 class PairedRun(Run):
     """A Run that lets a bare loop follow each of its windows, outside its own clock."""
 
-    def __init__(self, *arguments: object, make_bare_window: Callable[[Run], BareWindow]) -> None:
-        super().__init__(*arguments)
-        self._make_bare_window = make_bare_window
+    def __init__(
+        self, strategy: Strategy, *arguments: object, bare_windows: Mapping[str, Callable[[Run], BareWindow]]
+    ) -> None:
+        super().__init__(strategy, *arguments)
+        self._make_bare_window = bare_windows[strategy.name]
         self._pairs: list[tuple[float, float]] = []
 
     def windows(self) -> Iterator[list[Batch]]:
@@ -43,14 +50,27 @@ class PairedRun(Run):
                 self._pairs.append((self.clock.windows[-1].seconds, seconds))
 
     def finish(self, *arguments: object, **facts: object) -> None:
-        """Write the pairs, the slowest rank's time of each window, to the file that LOCKSTEP_PAIRS names."""
+        """Write the pairs, the slowest rank's time of each window, to the file that `PAIRS` names."""
         slowest = np.max(self.world.all_gather(self._pairs), axis=0).tolist()
         super().finish(*arguments, **facts)
         if self.world.rank == 0:
-            Path(os.environ["LOCKSTEP_PAIRS"]).write_text(json.dumps(slowest), encoding="utf-8")
+            Path(os.environ[PAIRS]).write_text(json.dumps(slowest), encoding="utf-8")
 
 
-def main(strategy: ModuleType, make_bare_window: Callable[[Run], BareWindow]) -> None:
-    """Run the strategy's own main with the bare loop in turn."""
-    strategy.Run = partial(PairedRun, make_bare_window=make_bare_window)
-    strategy.main()
+def remember(module: object, name: str) -> list[object]:
+    """A list to which everything is added that the class of this name makes from now on."""
+    made: list[object] = []
+    make = getattr(module, name)
+
+    def remembering(*arguments: object) -> object:
+        made.append(make(*arguments))
+        return made[-1]
+
+    setattr(module, name, remembering)
+    return made
+
+
+def main(**bare_windows: Callable[[Run], BareWindow]) -> None:
+    """Run the strategy's script that the first argument names, in turn with the bare loop of that strategy."""
+    run.Run = partial(PairedRun, bare_windows=bare_windows)
+    run_script()

@@ -40,8 +40,6 @@ class Peer:
 
     library: str
     """Ours, which it is measured beside."""
-    runner: str
-    """The module that runs our library's script and takes turns with it."""
     calls: tuple[int, ...]
     """Timed calls of a loop, at each of the sizes; a tenth as many come before."""
     collective: Collective = Collective.ALL_REDUCE
@@ -65,17 +63,17 @@ class Peer:
         )
 
 
-_DEMOS, _MPI_CALLS, _HOROVOD_CALLS = "tests.benchmarks.osu_demos", (20_000, 2000, 300), (150, 60, 40)
+_MPI_CALLS, _HOROVOD_CALLS = (20_000, 2000, 300), (150, 60, 40)
 
 PEERS = {
-    "osu_latency": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.SEND_RECEIVE, there_and_back=True),
-    "osu_bcast": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.BROADCAST),
-    "osu_allgather": Peer("mpi", _DEMOS, _MPI_CALLS, Collective.ALL_GATHER, parts=RANKS),
-    "bare_gloo": Peer("gloo", "tests.benchmarks.bare_all_reduce_torch", (1000, 100, 50)),
-    "bare_mpi": Peer("mpi", "tests.benchmarks.bare_all_reduce_mpi", _MPI_CALLS),
-    "bare_horovod_gloo": Peer("horovod_gloo", "tests.benchmarks.bare_all_reduce_horovod", _HOROVOD_CALLS),
-    "bare_horovod_mpi": Peer("horovod_mpi", "tests.benchmarks.bare_all_reduce_horovod", _HOROVOD_CALLS),
-    "bare_tensorflow": Peer("tensorflow", "tests.benchmarks.bare_all_reduce_tensorflow", (150, 100, 30)),
+    "osu_latency": Peer("mpi", _MPI_CALLS, Collective.SEND_RECEIVE, there_and_back=True),
+    "osu_bcast": Peer("mpi", _MPI_CALLS, Collective.BROADCAST),
+    "osu_allgather": Peer("mpi", _MPI_CALLS, Collective.ALL_GATHER, parts=RANKS),
+    "bare_gloo": Peer("gloo", (1000, 100, 50)),
+    "bare_mpi": Peer("mpi", _MPI_CALLS),
+    "bare_horovod_gloo": Peer("horovod_gloo", _HOROVOD_CALLS),
+    "bare_horovod_mpi": Peer("horovod_mpi", _HOROVOD_CALLS),
+    "bare_tensorflow": Peer("tensorflow", (150, 100, 30)),
 }
 
 
