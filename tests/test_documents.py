@@ -7,7 +7,6 @@ import tomllib
 
 import pytest
 
-from common.declarations import catalogue
 from common.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -44,12 +43,6 @@ def test_the_workflow_runs_what_continuous_integration_runs_on_every_supported_p
     assert "- run: .ci/run\n" in workflow
 
 
-def test_every_link_of_contributing_leads_to_a_file():
-    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / "CONTRIBUTING.md").read_text())
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-
-
 def test_every_line_that_students_are_shown_is_in_its_file():
     text = (ROOT / "STUDENTS.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^\[[^\]\n]+\]\(([^)\n]+)\)\n\n```python\n(.+?)```", text, re.MULTILINE | re.DOTALL)
@@ -68,12 +61,3 @@ def test_hooks_run_programs_and_files_that_there_are():
         assert [word for word in words if "/" in word and not (ROOT / word).exists()] == []
         module = words[words.index("-m") + 1]
         assert any(pin.startswith(f"{module}==") for pin in PROJECT["dependency-groups"]["dev"] if isinstance(pin, str))
-
-
-def test_contributing_names_sessions_that_there_are():
-    commands = re.findall(r"nox -s ((?:\w+ ?)+)", (ROOT / "CONTRIBUTING.md").read_text())
-    named = {name for names in commands for name in names.split()}
-    defined = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.MULTILINE))
-    environments = {family.environment for family in catalogue.families().values()}
-    assert named >= {"compare", "contract", "lint", "tests", "torch"}
-    assert named <= defined | environments

@@ -23,7 +23,6 @@ COPIED = COMMON / "check" / "watch.py"
 nothing of ours, and is imported by nothing of ours."""
 PATH_LINES = {f"sys.path.insert(0, str(Path(__file__).{parent}))" for parent in ("parent.parent", "parents[2]")}
 
-
 LOOSE = ("errors", "files", "paths", "command_line")
 ROOMS = {
     **{name: {*LOOSE} for name in LOOSE},
@@ -52,17 +51,29 @@ ROOMS_OF_REPORTS = {
 }
 """What each room of `reports/` may import of the others; documents, which lie loose, put all rooms together."""
 
+MEASURED = {*LOOSE, "contract", "declarations", "statistics", "records", "observations"}
+"""The rooms of `common/` that reports import: records and what is made of them, and nothing that measures."""
+
 NEIGHBOURS = {"horovod_impl": ("pytorch_impl", "tf_impl")}
 """The folders whose models, inputs and options another folder trains with."""
 LENT = {"model", "inputs", "options", "fit"}
 """What these folders lend: modules that know nothing of how a world is joined."""
 
+FORBIDDEN = {
+    "common": FRAMEWORKS | OURS - {"common"},
+    "reports": FRAMEWORKS | OURS - {"common", "reports"},
+    **{path.name: OURS - {"common", path.name, *NEIGHBOURS.get(path.name, ())} for path in IMPLEMENTATIONS},
+}
+"""What no module of a folder imports anywhere."""
+FORBIDDEN["pytorch_impl"] |= FRAMEWORKS - {"torch", *AROUND_TORCH}
+FORBIDDEN["tf_impl"] |= {"torch", "horovod"}
+
 
 @cache
-def modules_in_package(source, package="common"):
-    """Modules of `package` that the source imports anywhere, by their full names."""
+def modules_in_package(path, package="common"):
+    """Modules of `package` that a file imports anywhere, by their full names."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package:
             paths = {alias.name: ROOT / node.module.replace(".", "/") / alias.name for alias in node.names}
             modules = [name for name, path in paths.items() if path.is_dir() or path.with_suffix(".py").exists()]
@@ -70,14 +81,18 @@ def modules_in_package(source, package="common"):
     return found
 
 
-def room_of(module):
-    """The room of a module of `common`, or its own name where it lies loose."""
-    return module.split(".")[1] if "." in module else module
+def rooms_of(path, package):
+    """The rooms of `package` that a file imports, but its own; a module that lies loose is its own room."""
+    own = path.relative_to(ROOT).with_suffix("").parts[1] if path.is_relative_to(ROOT / package) else ""
+    return {[*name.split("."), package][1] for name in modules_in_package(path, package)} - {own, package}
 
 
 def modules_in(*folders):
     paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
     return [path for path in paths if path != COPIED and path.parent != EXERCISES]
+
+
+EVERY_MODULE = modules_in(COMMON, REPORTS, *IMPLEMENTATIONS)
 
 
 @cache
@@ -92,16 +107,6 @@ def imports_of(source, package):
         elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
             found |= {argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)}
     return {name.partition(".")[0] for name in found}
-
-
-def forbidden_imports(folders, forbidden):
-    """Each module below the folders and what it imports of the forbidden."""
-    found = {}
-    for path in modules_in(*folders):
-        wrong = imports_of(path.read_text(), path.relative_to(ROOT).parts[0]) & forbidden
-        if wrong:
-            found[str(path.relative_to(ROOT))] = wrong
-    return found
 
 
 def doings_of(source):
@@ -123,95 +128,65 @@ def _is_definition(node):
     return is_docstring or ast.unparse(node) in PATH_LINES
 
 
+def run_apart(*words):
+    """What a Python of its own ends with, and prints."""
+    result = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
+    return result.returncode, result.stdout, result.stderr
+
+
 def test_the_folders_are_where_these_tests_look_for_them():
-    assert modules_in(COMMON)
-    assert {path.name for path in IMPLEMENTATIONS} == {
-        strategy.script.partition("/")[0] for strategy in catalogue.strategies().values()
-    }
-    assert all(modules_in(path) for path in IMPLEMENTATIONS)
+    declared = {strategy.script.partition("/")[0] for strategy in catalogue.strategies().values()}
+    assert {path.name for path in IMPLEMENTATIONS} == declared
+    assert all(modules_in(path) for path in (COMMON, REPORTS, *IMPLEMENTATIONS))
 
 
-def test_common_imports_no_framework_and_nothing_of_ours_but_itself():
-    assert forbidden_imports([COMMON], FRAMEWORKS | OURS - {"common"}) == {}
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_a_folder_imports_no_framework_of_others_and_nothing_of_ours_that_it_may_not(folder):
+    found = {path: imports_of(path.read_text(), folder) & FORBIDDEN[folder] for path in modules_in(ROOT / folder)}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_what_is_copied_elsewhere_imports_one_framework_and_nothing_of_ours():
     assert imports_of(COPIED.read_text(), "common") - sys.stdlib_module_names == {"torch", "safetensors"}
     assert doings_of(COPIED.read_text()) == []
-    sources = [path.read_text() for path in modules_in(COMMON, REPORTS, *IMPLEMENTATIONS)]
-    assert not any("common.check.watch" in modules_in_package(source) for source in sources)
-
-
-@pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
-def test_no_implementation_imports_another_nor_the_reports(folder):
-    assert forbidden_imports([folder], OURS - {"common", folder.name, *NEIGHBOURS.get(folder.name, ())}) == {}
+    assert not any("common.check.watch" in modules_in_package(path) for path in EVERY_MODULE)
 
 
 def test_a_process_of_horovod_imports_the_model_of_one_framework_alone():
     for path in [path for path in modules_in(ROOT / "horovod_impl") if path.stem != "strategies"]:
-        modules = [modules_in_package(path.read_text(), neighbour) for neighbour in NEIGHBOURS["horovod_impl"]]
+        modules = [modules_in_package(path, neighbour) for neighbour in NEIGHBOURS["horovod_impl"]]
         assert {name.split(".")[1] for names in modules for name in names} <= LENT, path
         assert not all(modules), path
-
-
-def test_reports_import_no_framework_and_nothing_of_ours_but_common_and_themselves():
-    assert forbidden_imports([REPORTS], FRAMEWORKS | OURS - {"common", "reports"}) == {}
-
-
-def test_reports_import_records_and_observations_and_nothing_that_measures():
-    rooms = {room_of(name) for path in modules_in(REPORTS) for name in modules_in_package(path.read_text())}
-    assert rooms <= {*LOOSE, "contract", "declarations", "statistics", "records", "observations"}
-
-
-def test_pytorch_knows_no_tensorflow_and_tensorflow_no_torch():
-    assert forbidden_imports([ROOT / "pytorch_impl"], FRAMEWORKS - {"torch", *AROUND_TORCH}) == {}
-    assert forbidden_imports([ROOT / "tf_impl"], {"torch", "horovod"}) == {}
 
 
 @pytest.mark.parametrize("folder", IMPLEMENTATIONS, ids=lambda path: path.name)
 def test_declarations_import_what_nox_can_import_under_any_python(folder):
     neighbours = NEIGHBOURS.get(folder.name, ())
     allowed = {*sys.stdlib_module_names, "common", folder.name, *neighbours}
+    ours = {f"common.declarations.{name}" for name in ("strategy", "library", "products", "slurm")}
+    # The task is named in annotations alone.
+    ours |= {"common.errors", *(f"common.contract.{name}" for name in ("split_layers", "task", "work"))}
+    # A check that needs NumPy imports the model when it's called, in an environment of the project.
+    late = {"common.contract.model"}
     declarations = (*folder.glob("libraries.py"), *folder.glob("matrices.py"), *folder.glob("*options.py"))
     for path in (folder / "strategies.py", *declarations):
         assert imports_of(path.read_text(), folder.name) <= allowed
-        # A check that needs NumPy imports the model when it's called, in an environment of the project.
-        modules = {node.module for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)}
-        at_import = {node.module for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)}
-        assert "common.contract.model" not in at_import
-        modules -= {"common.contract.model"}
+        tree = ast.parse(path.read_text())
+        assert not late & {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+        modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)} - late
+        assert {name for name in modules if name.startswith("common.")} <= ours
         lent = {name for name in modules if name.partition(".")[0] in neighbours}
         assert lent <= {f"{name}.options" for name in neighbours}
-        ours = {name for name in modules if name.startswith("common.")}
-        # The task is named in annotations alone.
-        declared = {f"common.declarations.{name}" for name in ("strategy", "library", "products", "slurm")}
-        assert ours <= {
-            "common.errors",
-            "common.contract.split_layers",
-            "common.contract.task",
-            "common.contract.work",
-            *declared,
-        }
 
 
-def test_rooms_of_common_import_only_those_below_them():
-    wrong = {}
+def test_rooms_import_only_those_below_them():
+    wrong = {path: rooms_of(path, "reports") for path in modules_in(*(REPORTS / room for room in ROOMS_OF_REPORTS))}
+    wrong = {path: rooms - ROOMS_OF_REPORTS[path.relative_to(REPORTS).parts[0]] for path, rooms in wrong.items()}
+    wrong |= {path: rooms_of(path, "common") - MEASURED for path in modules_in(REPORTS)}
     for path in modules_in(COMMON):
-        place = path.relative_to(ROOT).with_suffix("").parts
-        rooms = {room_of(name) for name in modules_in_package(path.read_text())} - {room_of(".".join(place))}
-        if above := {room for room in rooms if room not in ROOMS[room_of(".".join(place))]}:
-            wrong["/".join(place)] = above
-    assert wrong == {}
-
-
-def test_rooms_of_reports_import_one_way():
-    wrong = {}
-    for path in [path for path in modules_in(REPORTS) if path.relative_to(REPORTS).parts[0] in ROOMS_OF_REPORTS]:
-        own = path.relative_to(REPORTS).parts[0]
-        rooms = {room_of(name) for name in modules_in_package(path.read_text(), "reports")} - {own}
-        if above := rooms - ROOMS_OF_REPORTS[own]:
-            wrong[str(path)] = above
-    assert wrong == {}
+        own = path.relative_to(COMMON).with_suffix("").parts[0]
+        wrong[path] = rooms_of(path, "common") - ROOMS.get(own, set())
+    assert {str(path): rooms for path, rooms in wrong.items() if rooms} == {}
 
 
 @pytest.mark.parametrize(
@@ -224,11 +199,8 @@ def test_rooms_of_reports_import_one_way():
 )
 def test_only_where_hosts_come_from_knows_what_reaches_them(way, importing):
     name = f"common.launching.places.{way}"
-    assert importing == {
-        str(path.relative_to(COMMON))
-        for path in modules_in(COMMON)
-        if name in modules_in_package(path.read_text()) or name in path.read_text()
-    }
+    paths = [path for path in modules_in(COMMON) if name in modules_in_package(path) or name in path.read_text()]
+    assert importing == {str(path.relative_to(COMMON)) for path in paths}
 
 
 def test_only_what_every_room_needs_lies_loose_in_common():
@@ -236,63 +208,52 @@ def test_only_what_every_room_needs_lies_loose_in_common():
 
 
 def test_what_the_noxfile_needs_is_imported_by_a_python_without_any_package():
-    modules = sorted(modules_in_package((ROOT / "noxfile.py").read_text()))
+    modules = sorted(modules_in_package(ROOT / "noxfile.py"))
     program = (
         f"import importlib, sys; sys.path.insert(0, {str(ROOT)!r}); "
         f"[importlib.import_module(name) for name in {modules}]; "
         "from common.declarations import catalogue; catalogue.strategies(); catalogue.libraries(); catalogue.ways()"
     )
-    result = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
-
-
-def test_importing_a_module_of_ours_does_nothing_but_define():
-    doings = {
-        str(path.relative_to(ROOT)): doings_of(path.read_text())
-        for path in modules_in(COMMON, REPORTS, *IMPLEMENTATIONS)
-    }
-    assert {path: found for path, found in doings.items() if found} == {}
-
-
-def test_the_path_line_stands_only_where_a_script_is_started_and_only_once():
-    for path in modules_in(COMMON, REPORTS, *IMPLEMENTATIONS):
-        source = path.read_text()
-        lines = sum(source.count(line) for line in PATH_LINES)
-        assert source.count("sys.path") == lines <= 1, path
-        if lines:
-            assert 'if __name__ == "__main__":' in source, path
-
-
-def test_no_file_is_a_symbolic_link():
-    folders = (COMMON, REPORTS, *IMPLEMENTATIONS, ROOT / "tests")
-    assert [path for folder in folders for path in folder.rglob("*") if path.is_symlink()] == []
-
-
-def test_no_module_of_ours_is_named_after_a_library():
-    names = {path.stem for path in modules_in(REPORTS, *IMPLEMENTATIONS)} - {"__init__"}
-    assert names & (FRAMEWORKS | set(sys.stdlib_module_names)) == set()
+    assert run_apart("-I", "-S", "-c", program) == (0, "", "")
 
 
 def test_importing_all_of_common_prints_nothing_starts_no_thread_and_loads_no_framework():
     paths = [path.relative_to(ROOT).with_suffix("") for path in modules_in(COMMON) if path.stem != "__init__"]
-    names = sorted(".".join(path.parts) for path in paths)
     program = (
-        f"import importlib, sys, threading; [importlib.import_module(name) for name in {names}]; "
+        f"import importlib, sys, threading; "
+        f"[importlib.import_module(name) for name in {['.'.join(path.parts) for path in paths]}]; "
         f"assert not {FRAMEWORKS} & set(sys.modules); assert threading.active_count() == 1"
     )
-    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert run_apart("-c", program) == (0, "", "")
+
+
+def test_importing_a_module_of_ours_does_nothing_but_define():
+    doings = {str(path.relative_to(ROOT)): doings_of(path.read_text()) for path in EVERY_MODULE}
+    assert {path: found for path, found in doings.items() if found} == {}
+
+
+def test_the_path_line_stands_only_where_a_script_is_started_and_only_once():
+    for path in EVERY_MODULE:
+        source = path.read_text()
+        lines = sum(source.count(line) for line in PATH_LINES)
+        assert source.count("sys.path") == lines <= 1, path
+        assert not lines or 'if __name__ == "__main__":' in source, path
+
+
+def test_no_file_is_a_symbolic_link_and_no_module_of_ours_is_named_after_a_library():
+    folders = (COMMON, REPORTS, *IMPLEMENTATIONS, ROOT / "tests")
+    assert [path for folder in folders for path in folder.rglob("*") if path.is_symlink()] == []
+    names = {path.stem for path in modules_in(REPORTS, *IMPLEMENTATIONS)} - {"__init__"}
+    assert names & (FRAMEWORKS | set(sys.stdlib_module_names)) == set()
 
 
 @pytest.mark.parametrize(
     ("source", "imported"),
     [
         ("import torch.nn as nn", {"torch"}),
-        ("from torch.nn import Linear", {"torch"}),
         ("def late():\n    from horovod import torch", {"horovod"}),
         ("import importlib\nimportlib.import_module('keras.layers')", {"importlib", "keras"}),
         ("from . import model", {"tf_impl"}),
-        ("from pytorch_impl import model", {"pytorch_impl"}),
     ],
 )
 def test_an_import_is_found_however_it_is_written(source, imported):
@@ -300,21 +261,18 @@ def test_an_import_is_found_however_it_is_written(source, imported):
 
 
 @pytest.mark.parametrize(
-    "source",
+    "doing",
     [
         "print('hello')",
-        "import os\nos.environ['A'] = 'b'",
+        "os.environ['A'] = 'b'",
         "for name in ('a', 'b'):\n    pass",
-        "import sys\nsys.path.append('.')",
+        "sys.path.append('.')",
         "if True:\n    start()",
         "try:\n    import torch\nexcept ImportError:\n    torch = None",
     ],
 )
-def test_what_a_module_does_at_import_time_is_found(source):
-    assert len(doings_of(source)) == 1
-
-
-def test_definitions_are_no_doings():
+def test_what_a_module_does_at_import_time_is_found_among_its_definitions(doing):
     source = '"""Doc."""\nimport sys\nA: int = 3\nB, C = 1, 2\n"""Of C."""\ndef f(): pass\nclass D: pass\n'
     main = '\nif __name__ == "__main__":\n    f()\n'
     assert doings_of("\n".join([source, *PATH_LINES]) + main) == []
+    assert len(doings_of(source + doing + main)) == 1
