@@ -17,9 +17,6 @@ from tests.conftest import run_command
 
 SCRIPTS = {name: strategy.script for name, strategy in strategies().items()}
 
-ONE_OF_EACH_FAMILY = list({each.family.title: name for name, each in strategies().items() if each.quick}.values())
-"""What is started for real; of the others it is enough that they say and call the same."""
-
 
 def words_without_framework(framework):
     """How the one line begins that a script prints where its framework is missing."""
@@ -41,32 +38,16 @@ def refused(monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("strategy", ONE_OF_EACH_FAMILY)
-def test_a_script_in_an_environment_without_its_framework_says_so_in_one_line(strategy):
-    status, output = run_command([sys.executable, SCRIPTS[strategy]])
-    assert (status, output.count("\n")) == (2, 1)
-    assert output.startswith(words_without_framework(find(strategy).family.environment))
+@pytest.mark.parametrize("script", sorted({*SCRIPTS.values(), "pytorch_impl/inference.py"}))
+def test_a_script_looks_for_its_framework_before_it_imports_it(script, refused):
+    [family] = {each.family.environment for each in strategies().values() if each.script == script} or {"torch"}
+    assert refused(script).startswith(words_without_framework(family))
 
 
 @pytest.mark.parametrize("strategy", SCRIPTS)
-def test_a_script_looks_for_its_framework_before_it_imports_it(strategy, refused):
-    assert refused(SCRIPTS[strategy]).startswith(words_without_framework(find(strategy).family.environment))
-
-
-def test_the_measurement_of_the_forward_pass_looks_for_torch_before_it_imports_it(refused):
-    assert refused("pytorch_impl/inference.py").startswith(words_without_framework("torch"))
-
-
-@pytest.mark.parametrize("strategy", ONE_OF_EACH_FAMILY)
-def test_the_help_of_a_script_says_what_it_is_and_lists_every_option(strategy):
-    status, output = run_command([str(python_for(find(strategy))), SCRIPTS[strategy], "--help"])
-    assert status == 0
-    assert "To start it:" in output
-    assert "--learning-rate" in output
-
-
-@pytest.mark.parametrize("strategy", SCRIPTS)
-def test_the_help_of_every_script_says_by_a_command_that_can_work_how_to_start_it(strategy, capsys):
+def test_the_help_of_every_script_lists_its_options_and_says_by_a_command_that_can_work_how_to_start_it(
+    strategy, capsys
+):
     source = (ROOT / SCRIPTS[strategy]).read_text()
     description = ast.get_docstring(ast.parse(source))
     [command] = re.findall(r"To start it: `(.+?)`", description)
@@ -76,13 +57,23 @@ def test_the_help_of_every_script_says_by_a_command_that_can_work_how_to_start_i
     assert re.search(r"parse_command_line\([A-Z_]+, __doc__\)", source)
     with pytest.raises(SystemExit):
         parse_command_line(find(strategy), description, ["--help"])
-    assert "To start it:" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "To start it:" in shown
+    assert "--learning-rate" in shown
 
 
-def test_ddp_without_torchrun_names_torchrun():
-    status, output = run_command([str(python_for(find("torch_ddp"))), "pytorch_impl/ddp.py", "--workers", "4"])
-    assert (status, output.count("\n")) == (2, 1)
-    assert "torchrun --nproc-per-node" in output
+@pytest.mark.parametrize(
+    ("strategy", "said"),
+    [
+        ("torch_ddp", "torchrun --nproc-per-node"),
+        # Alone it is a world of one.
+        ("horovod_torch", "--workers 2, but the launcher started 1"),
+    ],
+)
+def test_a_script_without_its_launcher_is_one_line_that_says_what_is_missing(strategy, said):
+    status, output = run_command([str(python_for(find(strategy))), SCRIPTS[strategy], "--workers", "2"])
+    assert status == 2
+    assert said in output
 
 
 def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
@@ -95,12 +86,6 @@ def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
     assert status != 0
     assert "--workers 4, but torchrun started 2: give both the same number" in output
     assert not list(tmp_path.iterdir())
-
-
-def test_one_worker_alone_of_horovod_is_a_world_of_one():
-    status, output = run_command([str(python_for(find("horovod_torch"))), "horovod_impl/train.py", "--workers", "2"])
-    assert status == 2
-    assert "--workers 2, but the launcher started 1" in output
 
 
 @pytest.mark.parametrize(
