@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from pathlib import Path
 
 import nox
 import pytest
@@ -27,6 +28,11 @@ TOOLS = ROOT / ".nox" / "tools" / "bin"
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
+def copy_of_the_checkout(folder):
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "results", "out", "additions")
+    return Path(shutil.copytree(ROOT, folder, ignore=ignored))
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
     """A copy of this checkout with a strategy in pytorch_impl, and with a framework of its own, that nobody else knows.
@@ -34,8 +40,7 @@ def checkout(tmp_path_factory):
     The framework's dependency group is served by the environment that has mpi4py and Open MPI already.
     """
     python_for(find("torch_single"))
-    folder = tmp_path_factory.mktemp("added") / "checkout"
-    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out", "additions"))
+    folder = copy_of_the_checkout(tmp_path_factory.mktemp("added") / "checkout")
     shutil.copy(ADDITIONS / "mine.py", folder / "pytorch_impl" / "mine.py")
     with (folder / "pytorch_impl" / "strategies.py").open("a") as declarations:
         declarations.write((ADDITIONS / "mine_declaration.txt").read_text())
@@ -73,21 +78,6 @@ def test_nox_has_their_sessions_in_its_menu(checkout):
         "numpy_single [strategies] -> No distribution: NumPy's baseline.",
     ):
         assert line in menu
-
-
-@pytest.mark.parametrize(
-    ("script", "own", "not_its_own"),
-    [
-        ("pytorch_impl/mine.py", "--pieces", "--static-graph"),
-        ("numpy_impl/data_parallel.py", "--one-message", "--backend"),
-    ],
-)
-def test_help_lists_their_own_options_and_nobody_elses(checkout, script, own, not_its_own):
-    python = ROOT / ".nox" / "torch" / "bin" / "python"
-    status, output = run_command([str(python), script, "--help"], cwd=checkout)
-    assert status == 0, output
-    assert own in output
-    assert not_its_own not in output
 
 
 def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
@@ -155,30 +145,31 @@ IN_FRAMEWORKS = {
 @pytest.fixture(scope="module")
 def with_a_layer(tmp_path_factory):
     """A copy of this checkout in which every MLP begins with a layer of a new kind."""
-    folder = tmp_path_factory.mktemp("layer") / "checkout"
-    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out", "additions"))
+    folder = copy_of_the_checkout(tmp_path_factory.mktemp("layer") / "checkout")
     (folder / ".nox").symlink_to(ROOT / ".nox")
     with (folder / "common" / "contract" / "layers.py").open("a", encoding="utf-8") as layers:
         layers.write(SOFTPLUS)
-    model = folder / "common" / "contract" / "model.py"
-    text = model.read_text(encoding="utf-8")
-    begun = text.replace("return _dense_layers(task, task", "return layers.Softplus(), *_dense_layers(task, task", 1)
-    model.write_text(begun, encoding="utf-8")
+    dense = "return _dense_layers(task, task"
+    put(folder / "common" / "contract" / "model.py", dense, dense.replace("_dense", "layers.Softplus(), *_dense"))
+    imported, case = "from common.contract.layers import (\n", "        case Activation(kind):\n"
     for strategy, line in IN_FRAMEWORKS.items():
         path = folder / find(strategy).script.partition("/")[0] / "model.py"
-        imported = "from common.contract.layers import (\n    Softplus,\n"
-        text = path.read_text(encoding="utf-8").replace("from common.contract.layers import (\n", imported, 1)
-        case = f"        case Softplus():\n{line}        case Activation(kind):\n"
-        path.write_text(text.replace("        case Activation(kind):\n", case, 1), encoding="utf-8")
+        put(path, imported, f"{imported}    Softplus,\n")
+        put(path, case, f"        case Softplus():\n{line}{case}")
     return folder
+
+
+def put(path, text, other):
+    """Put another text in place of the first of its kind in a file."""
+    path.write_text(path.read_text(encoding="utf-8").replace(text, other, 1), encoding="utf-8")
 
 
 @pytest.mark.parametrize("strategy", in_grid(IN_FRAMEWORKS, ["torch_ddp"]))
 def test_one_class_and_one_line_in_each_framework_add_a_kind_of_layer(with_a_layer, strategy):
     python_for(find(strategy))
     steps = ["--steps", "20", "--warmup-steps", "5", "--window-steps", "5", "--workers", "2"]
-    command = ["python", "-m", "common.launching.launch", strategy, *steps, "--record", f"results/{strategy}.json"]
-    status, output = run(with_a_layer, *command)
+    record = ["--record", f"results/{strategy}.json"]
+    status, output = run(with_a_layer, "python", "-m", "common.launching.launch", strategy, *steps, *record)
     assert status == 0, output
     assert "Each worker's gradient counted 0.5000 times" in output
     assert output.rstrip().endswith(": as declared."), output
@@ -186,7 +177,7 @@ def test_one_class_and_one_line_in_each_framework_add_a_kind_of_layer(with_a_lay
 
 def test_without_its_line_a_framework_says_where_it_belongs(with_a_layer):
     path = with_a_layer / "pytorch_impl" / "model.py"
-    path.write_text(path.read_text(encoding="utf-8").replace("case Softplus():", "case None:"), encoding="utf-8")
+    put(path, "case Softplus():", "case None:")
     status, output = run(with_a_layer, "python", "-m", "common.launching.launch", "torch_single", "--steps", "60")
     assert status == 2, output
     assert f"PyTorch has no Softplus layer here: add it to build_layer in {path}." in output

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from common.launching.virtual_hosts.description import TEMPORARY_FOLDER, UNSHAPED, Cable
+from common.launching.virtual_hosts.description import TEMPORARY_FOLDER
 from common.launching.virtual_hosts.virtual_cluster import VirtualCluster, virtual_hosts
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "cc")
@@ -94,17 +94,14 @@ class SlurmCluster:
 
 
 @contextmanager
-def slurm_cluster(hosts: int = 2, cores: int = 2, link: Cable = UNSHAPED) -> Generator[SlurmCluster]:
-    """A Slurm with so many nodes of so many cores each, which this link joins.
-
-    Raises UserError where there can't be virtual hosts.
-    """
+def slurm_cluster() -> Generator[SlurmCluster]:
+    """A Slurm with two nodes of a core each. Raises UserError where there can't be virtual hosts."""
     with ExitStack() as ends:
         # Not pytest's folder: the path of a socket has at most 107 characters (unix(7)).
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="slurm-", dir="/tmp")))
-        made = ends.enter_context(virtual_hosts(hosts, link))
+        made = ends.enter_context(virtual_hosts(2))
         names = made.description.names
-        nodes = f"NodeName={','.join(names)} CPUs={cores} State=UNKNOWN\nPartitionName=all Nodes=ALL Default=YES\n"
+        nodes = f"NodeName={','.join(names)} CPUs=1 State=UNKNOWN\nPartitionName=all Nodes=ALL Default=YES\n"
         (folder / "slurm.conf").write_text(_CONFIGURATION.format(folder=folder) + nodes)
         for name in ("state", *(f"spool-{name}" for name in names)):
             (folder / name).mkdir()

@@ -12,7 +12,7 @@ def slurm():
     if reason := missing():
         pytest.skip(reason)
     try:
-        with slurm_cluster(hosts=2, cores=1) as cluster:
+        with slurm_cluster() as cluster:
             yield cluster
     except UserError as error:
         pytest.skip(f"No test hosts: {str(error).removeprefix('No virtual hosts: ')}")

@@ -51,10 +51,12 @@ def printed_by(process):
     return process.communicate(timeout=120)[0]
 
 
-def test_a_job_that_scancel_ends_takes_all_with_it(slurm, tmp_path, nothing_is_left):
+@pytest.mark.parametrize("of", ["the job", "a step"])
+def test_what_scancel_ends_takes_all_of_its_launch_with_it_and_is_named(slurm, tmp_path, nothing_is_left, of):
+    steps = ["--steps", "--nodelist=host2"] if of == "a step" else []
     with launching(slurm, tmp_path) as process:
-        [job] = slurm.run("squeue", "--noheader", "--format=%i").stdout.split()
-        assert slurm.run("scancel", job).returncode == 0
+        [number, *_] = slurm.run("squeue", *steps, "--noheader", "--format=%i").stdout.split()
+        assert slurm.run("scancel", number).returncode == 0
         assert "was lost (scancel ended the step or the job)" in printed_by(process)
 
 
@@ -79,9 +81,8 @@ def test_a_killed_srun_ends_its_launch_in_one_line(slurm, tmp_path, nothing_is_l
 
 def test_a_node_that_is_drained_still_ends_what_it_has(slurm, tmp_path, nothing_is_left):
     drain = ["scontrol", "update", "nodename=host2", "reason=test"]
-    program = (
-        f"{' '.join([*drain, 'state=drain'])} && exec {' '.join([*LAUNCHES, str(tmp_path), '2', '200', 'torch_ddp'])}"
-    )
+    launch = [*LAUNCHES, str(tmp_path), "2", "200", "torch_ddp"]
+    program = f"{' '.join([*drain, 'state=drain'])} && exec {' '.join(launch)}"
     try:
         result = slurm.run(*ALLOCATION, "sh", "-c", program)
         assert "torch_ddp-digits-strong-2w-2h-01: ok" in result.stdout, result.stdout + result.stderr
