@@ -37,7 +37,7 @@ from tests.benchmarks.peers import PEER, PEERS, RANKS
 LEAST, MOST = 0.9, 1.1
 """What the 95 % interval of our mean over the peer's is to lie within."""
 
-RUNNER = "tests.benchmarks.bare_all_reduce"
+RUNNER = "tests.benchmarks.peers"
 """The module that runs our library's script and takes turns with it."""
 
 MPI4PY, ARCHIVE_SHA256 = "4.1.2", "56860286dc45f20e8821e93cb06669e30462348bf866f685553fa4b712d58d02"

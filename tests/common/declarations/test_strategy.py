@@ -106,7 +106,7 @@ def test_a_single_process_is_started_by_hand(tmp_path):
     assert PROCESS.command(launch_of(tmp_path)) == [python, "numpy_impl/threads.py", "--batch", "32"]
 
 
-def test_the_environments_mpirun_is_taken_or_the_systems_or_mpi_refused_and_root_says_so(
+def test_mpirun_is_the_environments_own_or_else_the_systems_and_root_has_to_say_that_it_may(
     tmp_path, monkeypatch, refusal
 ):
     own, systems = (tmp_path / folder / "mpirun" for folder in ("numpy-alone/bin", "system"))

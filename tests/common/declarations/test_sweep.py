@@ -100,6 +100,9 @@ def test_sizes_in_bytes_or_powers_of_1024_that_are_named_are_measured_once_each_
 )
 def test_what_cannot_be_meant_is_refused_with_cause_and_remedy(refusal, line, said):
     assert refusal(lambda: parsed(line)).startswith(said)
+
+
+def test_a_launch_without_collectives_is_refused(refusal):
     assert refusal(lambda: Sweep(collectives=())).startswith("--collectives: name one at least of send_receive, ")
 
 
