@@ -69,15 +69,16 @@ def launched(
     task=TASK,
     recipe: Recipe = Recipe.AVERAGE,
     declare: Callable = lambda update: update,
+    report: Callable = lambda losses: losses,
     **changed: object,
 ) -> tuple[Trained, Reading, Sequence[TensorUpdate]]:
     """What a launch was to train, and what its evidence says; `changed` are parameters of `steps_of`.
 
-    `declare` changes what an update is held to.
+    `declare` changes what an update is held to, and `report` the losses of each worker that are recorded.
     """
     states, losses = zip(*steps_of(STEPS + 1, workers, task=task, **changed), strict=True)
     evidence = {step: states[step] for step in EVIDENCE}
-    of_workers = [[*of_worker] for of_worker in zip(*losses, strict=True)]
+    of_workers = report([[*of_worker] for of_worker in zip(*losses, strict=True)])
     trained = Trained(task, recipe, workers, Share(task.batch, 0, task.batch), 0, of_workers)
     found, updates = reading.read(trained, evidence, dataset.load(task))
     return trained, found, [declare(update) for update in updates]
@@ -99,6 +100,14 @@ def scaled(factor):
 
 def own(gradients, replica):
     return gradients[replica]
+
+
+def weighted(*shares):
+    """Count each worker's gradient so often."""
+    return lambda gradients, replica: {
+        name: sum(np.float32(share) * each[name] for share, each in zip(shares, gradients, strict=True))
+        for name in NAMES
+    }
 
 
 def only(names):
@@ -176,14 +185,11 @@ def sgd_but(names: Sequence[str], taught=None) -> Callable:
     """SGD of all tensors but these, which stay as they are or are `taught` by another task."""
 
     def update(task, state, gradients, step):
-        other = {key: value for key, value in state.items() if key.removesuffix(".momentum") in names}
-        model.update(task, state, gradients, step)
+        other = dict(state)
         if taught:
-            other |= {name: value for name, value in state.items() if name.removesuffix(".momentum") not in names}
-            kept = {key: value for key, value in other.items() if key.removesuffix(".momentum") in names}
-            _update_these(taught, kept, gradients, step, names)
-            other = kept
-        state.update(other)
+            model.update(taught, other, gradients, step)
+        model.update(task, state, gradients, step)
+        state.update({key: value for key, value in other.items() if key.removesuffix(".momentum") in names})
 
     return update
 
@@ -194,29 +200,10 @@ def of_own(gradients, replica):
     return {name: mean[name] for name in NAMES[replica :: len(gradients)]}
 
 
-def not_zeroed_of_own():
-    """The same of gradients that are added up to those of the steps before."""
-    totals = {}
-
-    def combine(gradients, replica):
-        total = totals.setdefault(replica, not_zeroed())(gradients, replica)
-        return {name: total[name] for name in NAMES[replica :: len(gradients)]}
-
-    return combine
-
-
 def sgd_of_given(task, state, gradients, step):
     """SGD of the tensors that have a gradient, while the others stay as they are."""
     others = [name for name in NAMES if name not in gradients]
     sgd_but(others)(task, state, gradients | {name: np.zeros_like(state[name]) for name in others}, step)
-
-
-def _update_these(task, state, gradients, step, names):
-    for name in names:
-        direction = gradients[name] + np.float32(task.weight_decay) * state[name]
-        velocity = state.get(f"{name}.momentum")
-        state[f"{name}.momentum"] = direction if velocity is None else np.float32(task.momentum) * velocity + direction
-        state[name] = state[name] - np.float32(task.learning_rate) * state[f"{name}.momentum"]
 
 
 def with_row(change: Callable) -> Callable:

@@ -32,19 +32,21 @@ def test_states_come_back_by_step_and_replica_until_a_second_run_begins_anew(lef
     assert [*read_evidence(path, file.close())] == [60]
 
 
-@pytest.mark.parametrize("damage", [lambda content: content[:-30], lambda content: b"", lambda content: content + b"x"])
-def test_evidence_that_is_cut_or_edited_is_refused(left, damage):
+DAMAGES = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
+    "edited": lambda path: path.write_bytes(path.read_bytes() + b"x"),
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_evidence_that_is_damaged_is_refused(left, damage):
     path, digest = left
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(UserError, match=r"Its evidence .* can't be read \(it isn't what the launch left\)"):
+    damage(path)
+    with pytest.raises(UserError, match=r"Its evidence .* can't be read"):
         read_evidence(path, digest)
 
 
-def test_evidence_that_is_gone_or_another_launchs_or_cannot_be_written_is_refused(left, tmp_path):
-    path, digest = left
-    with pytest.raises(UserError, match="No such file"):
-        read_evidence(tmp_path / "gone.evidence", digest)
-    with pytest.raises(UserError, match="isn't what the launch left"):
-        read_evidence(path, "0" * 64)
+def test_evidence_that_cannot_be_written_ends_the_launch(tmp_path):
     with pytest.raises(LaunchFailedError, match="can't be written"):
         EvidenceFile(tmp_path / "gone" / "launch.evidence").add(0, STATES[:1], [0])

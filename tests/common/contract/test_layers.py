@@ -1,7 +1,6 @@
 """common/contract/layers.py: each kind of layer against central differences, and the models that they make."""
 
 import ast
-import dataclasses
 import math
 
 import numpy as np
@@ -61,7 +60,8 @@ def numeric_gradient(compute, array):
 @pytest.mark.parametrize(("layer", "shape"), KINDS, ids=lambda value: type(value).__name__)
 def test_gradients_are_those_of_central_differences_in_the_precision_of_the_values(layer, shape):
     generator = np.random.default_rng(0)
-    weights = {name: value + 0.1 * generator.normal(size=value.shape) for name, value in _initial(layer).items()}
+    initial = layer.initial(generator) if layer.shapes else {}
+    weights = {name: value + 0.1 * generator.normal(size=value.shape) for name, value in initial.items()}
     values = generator.normal(size=(ROWS, *shape))
     passed = layer.forward(weights, values)
     assert passed.outputs.shape == (ROWS, *layer.output_shape(shape))
@@ -91,14 +91,6 @@ def test_an_embedding_adds_up_the_gradients_of_a_token_and_of_a_position():
 
 
 def test_batch_normalisation_takes_the_statistics_of_all_rows_that_it_is_given():
-    task = dataclasses.replace(PRESETS["mnist_cnn"], batch_norm="local")
-    weights = {name: value.astype(np.float64) for name, value in model.initial_weights(task).items()}
-    rows = dataset.load(task)
-    features, labels = rows.train_features[:8].astype(np.float64), rows.train_labels[:8]
-    whole = model.loss_and_gradients(task, weights, features, labels)
-    halves = [model.loss_and_gradients(task, weights, features[half], labels[half]) for half in (slice(4), slice(4, 8))]
-    # So workers that normalise by their own rows train something else than one worker does.
-    assert abs(np.mean([half.loss for half in halves]) - whole.loss) > 1e-3
     values = np.array([[1.0, 10.0], [3.0, 30.0]])
     passed = BatchNorm(2).forward({"weight": np.ones(2), "bias": np.zeros(2)}, values)
     assert passed.outputs == pytest.approx(np.array([[-1, -1], [1, 1]]), abs=1e-5)
@@ -152,16 +144,6 @@ def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_liter
             assert model.layer_of(task, f"{name}.momentum").shapes[name.split(".")[-1]] == shape
 
 
-@pytest.mark.parametrize("preset", ["mnist_lenet", "text_gpt"])
-def test_float32_stays_within_the_tolerance_of_float64_on_smooth_networks(preset):
-    task = PRESETS[preset]
-    rows = dataset.load(task)
-    batches = [(rows.train_features[start : start + 8], rows.train_labels[start : start + 8]) for start in range(3)]
-    exact, single = (model.train(task, batches, dtype) for dtype in (np.float64, np.float32))
-    assert single.losses == pytest.approx(exact.losses, rel=1e-5)
-    assert exact.losses[-1] < exact.losses[0]
-
-
 @pytest.mark.parametrize("folder", ["pytorch_impl", "tf_impl", "jax_impl"])
 def test_a_kind_of_layer_is_one_class_and_one_case_in_each_framework(folder):
     kinds = {each.__name__ for each in vars(layers).values() if isinstance(each, type) and issubclass(each, Layer)}
@@ -178,31 +160,30 @@ def test_a_kind_of_layer_is_one_class_and_one_case_in_each_framework(folder):
         ({"model": "lenet", "dimensions": (60, 10)}, "reads square images, and rows of 60 features are none"),
         ({"model": "fashion_cnn", "dimensions": (49, 10)}, "Squares of 2 x 2 pixels don't divide"),
         ({"model": "gpt"}, "a gpt reads the text of text_gpt"),
-        ({"preset": "text_gpt"}, "a gpt reads the text of text_gpt"),
         ({"preset": "text_gpt", "model": "gpt", "dimensions": (32, 66, 96)}, "doesn't divide into 4 heads"),
         ({"preset": "text_gpt", "model": "gpt", "dimensions": (32, 64, 32, 96)}, "the same width once for each block"),
-        ({"preset": "text_gpt", "model": "gpt", "dimensions": (32, 96)}, "the same width once for each block"),
-        ({"model": "resnet"}, "resnet"),
     ],
 )
-def test_a_network_that_does_not_fit_is_one_sentence(options, sentence):
+def test_a_network_that_does_not_fit_is_refused(options, sentence):
     with pytest.raises(UserError, match=sentence):
         model.named_layers(Task(**options))
 
 
-def _initial(layer):
-    return layer.initial(np.random.default_rng(1)) if layer.shapes else {}
-
-
-def test_layers_that_do_not_fit_one_another_are_refused():
-    for chain, shape in (
+@pytest.mark.parametrize(
+    ("chain", "shape"),
+    [
         ([Dense(4, 3), Dense(4, 3)], (4,)),
         ([Reshape((3,))], (4,)),
         ([Residual((Dense(4, 3),))], (4,)),
         ([Embedding(4, 2, 8)], (3,)),
-    ):
-        with pytest.raises(UserError):
-            layers.shape_after(chain, shape)
-    task = dataclasses.replace(PRESETS["text_gpt"])
+    ],
+    ids=lambda value: type(value[0]).__name__,
+)
+def test_layers_that_do_not_fit_one_another_are_refused(chain, shape):
+    with pytest.raises(UserError):
+        layers.shape_after(chain, shape)
+
+
+def test_kinds_of_layers_that_somebody_does_not_take_are_refused_by_their_names():
     with pytest.raises(UserError, match="Keras's fit takes no layers of the kind Embedding or Residual or LayerNorm"):
-        model.check_kinds(task, frozenset({"Dense"}), "Keras's fit", "use tf_mirrored")
+        model.check_kinds(PRESETS["text_gpt"], frozenset({"Dense"}), "Keras's fit", "use tf_mirrored")

@@ -1,21 +1,16 @@
-"""common/contract/oracle.py: the float64 run."""
+"""common/contract/oracle.py: the float64 run, and how far a loss is from it."""
 
-import dataclasses
+import math
 
 import numpy as np
 import pytest
 
 from common.contract import dataset, model, oracle
-from common.contract.oracle import run_oracle
+from common.contract.oracle import LOSS_FLOOR, LOSS_TOLERANCE, loss_deviation, run_oracle
 from common.contract.rows import Piece
 from common.contract.task import Task
 
-BASE = Task(steps=100, warmup_steps=10, window_steps=30)
-
-TASK = dataclasses.replace(BASE, activation="tanh")
-
-
-NOT_A_NUMBER, INFINITE = float("nan"), float("inf")
+TASK = Task(activation="tanh")
 
 
 @pytest.mark.parametrize("rows_at_once", [100, 2048])
@@ -30,11 +25,17 @@ def test_the_training_loss_is_the_mean_over_all_training_rows_however_many_come_
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("bad", [NOT_A_NUMBER, INFINITE])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_the_training_loss_of_weights_that_are_not_finite_is_not_finite(bad):
-    task = Task()
-    weights = {name: np.full_like(value, bad) for name, value in model.initial_weights(task).items()}
-    assert not np.isfinite(oracle.training_loss(task, weights))
+    weights = {name: np.full_like(value, bad) for name, value in model.initial_weights(TASK).items()}
+    assert not np.isfinite(oracle.training_loss(TASK, weights))
+
+
+def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_below_that():
+    assert loss_deviation(1.1, 1.0) == pytest.approx(0.1)
+    assert loss_deviation(LOSS_FLOOR / 2, LOSS_FLOOR / 4) == pytest.approx(0.25)
+    assert loss_deviation(1.0 + 0.9 * LOSS_TOLERANCE, 1.0) < LOSS_TOLERANCE
+    assert loss_deviation(None, 1.0) == loss_deviation(math.nan, 1.0) == math.inf
 
 
 def test_the_oracle_trains_the_global_batches_in_float64_or_all_in_float32():

@@ -22,87 +22,71 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def computed(monkeypatch):
-    """The names of the oracles' functions that were called, in order."""
+    """The arguments of each oracle that was computed and not read, in order."""
     calls = []
 
-    def counted(name, function):
-        def call(*arguments, **named):
-            calls.append(name)
-            return function(*arguments, **named)
+    def run(*arguments, **named):
+        calls.append((arguments, named))
+        return run_oracle(*arguments, **named)
 
-        return call
-
-    monkeypatch.setattr(oracle, "run_oracle", counted("run_oracle", run_oracle))
+    monkeypatch.setattr(oracle, "run_oracle", run)
     return calls
 
 
-def assert_same_states(states, expected):
-    for state, other in zip(states, expected, strict=True):
-        assert all(np.array_equal(state[name], other[name]) for name in other)
+def losses_of(task=TASK, global_batch=64, steps=10, with_state=False, **named):
+    return oracle_cache.of_batch(task, global_batch, steps, with_state, **named).losses
 
 
-def test_an_oracle_with_batches_of_other_sizes_before_is_kept_apart(folder, computed):
-    pieces = [Piece(4, 128)]
+@pytest.mark.parametrize("pieces", [[], [Piece(4, 128)]], ids=["batches alike", "batches of another size before"])
+def test_an_oracle_is_read_back_in_every_digit(folder, computed, pieces):
     expected = run_oracle(TASK, 64, 10, earlier_pieces=pieces)
     for _ in range(2):
-        read = oracle_cache.of_batch(TASK, 64, 10, with_state=True, earlier_pieces=pieces)
-        assert np.array_equal(read.losses, expected.losses, equal_nan=True)
-        assert_same_states([read.state], [expected.state])
-    assert oracle_cache.of_batch(TASK, 64, 10, with_state=True).losses != expected.losses
-    assert computed == ["run_oracle"] * 2
-
-
-def test_an_oracle_is_read_back_in_every_digit(folder, computed):
-    expected = run_oracle(TASK, 64, 10)
-    for _ in range(2):
-        found = oracle_cache.of_batch(TASK, 64, 10, with_state=True)
-        assert found.losses == expected.losses
-        assert np.array_equal(found.shard_losses(2), expected.shard_losses(2))
-        assert_same_states([found.state], [expected.state])
-    assert computed == ["run_oracle"]
-    assert oracle_cache.of_batch(TASK, 64, 10, with_state=False).state == {}
+        found = oracle_cache.of_batch(TASK, 64, 10, with_state=True, earlier_pieces=pieces)
+        assert np.array_equal(found.losses, expected.losses, equal_nan=True)
+        assert np.array_equal(found.shard_losses(2), expected.shard_losses(2), equal_nan=True)
+        assert set(found.state) == set(expected.state)
+        assert all(np.array_equal(found.state[name], value) for name, value in expected.state.items())
+    assert len(computed) == 1
+    assert oracle_cache.of_batch(TASK, 64, 10, with_state=False, earlier_pieces=pieces).state == {}
 
 
 def test_what_decides_an_oracle_makes_another_file(folder, computed, monkeypatch):
-    oracle_cache.of_batch(TASK, 64, 10, with_state=False)
-    oracle_cache.of_batch(dataclasses.replace(TASK, seed=1), 64, 10, with_state=False)
-    oracle_cache.of_batch(TASK, 32, 10, with_state=False)
-    oracle_cache.of_batch(TASK, 64, 9, with_state=False)
-    oracle_cache.of_batch(TASK, 64, 10, with_state=True)
+    changes = [
+        *({}, {"task": dataclasses.replace(TASK, seed=1)}, {"global_batch": 32}, {"steps": 9}, {"with_state": True}),
+        {"earlier_pieces": [Piece(4, 128)]},
+    ]
+    for change in changes:
+        losses_of(**change)
     monkeypatch.setattr(oracle_cache, "_code_digest", lambda: "other code")
-    oracle_cache.of_batch(TASK, 64, 10, with_state=False)
+    losses_of()
     monkeypatch.setattr(oracle_cache, "data_digest", lambda maths: "other rows")
-    oracle_cache.of_batch(TASK, 64, 10, with_state=False)
-    assert computed == ["run_oracle"] * 7
-    assert len([*folder.iterdir()]) == 7
+    losses_of()
+    assert len(computed) == len([*folder.iterdir()]) == len(changes) + 2
 
 
 @pytest.mark.parametrize("position", [0, 64, 70, -1])
 def test_a_damaged_file_is_computed_anew_and_mended(folder, computed, position):
-    expected = oracle_cache.of_batch(TASK, 64, 10, with_state=False)
+    expected = losses_of()
     [path] = folder.iterdir()
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)
-    for _ in range(2):
-        assert oracle_cache.of_batch(TASK, 64, 10, with_state=False).losses == expected.losses
-    assert computed == ["run_oracle"] * 2
+    assert losses_of() == losses_of() == expected
+    assert len(computed) == 2
 
 
 def test_a_file_of_another_oracle_under_this_ones_name_is_not_read(folder, computed):
-    oracle_cache.of_batch(TASK, 64, 10, with_state=False)
+    expected = losses_of()
     [path] = folder.iterdir()
-    oracle_cache.of_batch(TASK, 32, 10, with_state=False)
+    losses_of(global_batch=32)
     [other] = set(folder.iterdir()) - {path}
     path.write_bytes(other.read_bytes())
-    oracle_cache.of_batch(TASK, 64, 10, with_state=False)
-    assert computed == ["run_oracle"] * 3
+    assert losses_of() == expected
 
 
 def test_where_the_cache_cannot_be_written_an_oracle_is_computed_all_the_same(folder, computed):
     oracle_cache.data_digest(TASK)
     folder.parent.mkdir(exist_ok=True)
     folder.write_text("a file where the folder would be")
-    for _ in range(2):
-        assert len(oracle_cache.of_batch(TASK, 64, 10, with_state=False).losses) == 10
-    assert computed == ["run_oracle"] * 2
+    assert losses_of() == losses_of()
+    assert len(computed) == 2

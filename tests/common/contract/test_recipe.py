@@ -17,10 +17,6 @@ def read(update):
     return {name: solved.recipe for name, solved in recipe.solve(update).items()}
 
 
-def coefficients(tensor):
-    return [*tensor.shares, tensor.velocity, tensor.stale, tensor.decay]
-
-
 def test_rows_at_a_kink_widen_the_floor_by_what_they_may_change():
     task = Task(dimensions=(2, 1, 2), activation="relu", bias=False, batch=1)
     weights = {"layer0.weight": np.array([[1.0], [-1.0]]), "layer1.weight": np.array([[1.0, -1.0]])}
@@ -61,29 +57,24 @@ def test_any_mixture_is_read_back(shares, velocity, decay, seed):
     assert solved.floor(exact) == pytest.approx(tensor.floor, rel=1e-3)
 
 
-def told(tensor):
-    """A + for each coefficient that is told: of both shares, of velocity, stale gradient and decay."""
-    return "".join("-" if coefficient is None else "+" for coefficient in coefficients(tensor))
+def open_of(update):
+    """A + for each coefficient that is told, else a -: of both shares, of velocity, stale gradient and decay."""
+    tensor = read(update)["w"]
+    coefficients = [*tensor.shares, tensor.velocity, tensor.stale, tensor.decay]
+    return "".join("-" if coefficient is None else "+" for coefficient in coefficients)
 
 
 def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open():
     draw = np.random.default_rng(0)
-    gradients = [Gradient({"w": draw.standard_normal((8, 4))}) for _ in range(2)]
-    before, stale = ({"w": draw.standard_normal((8, 4))} for _ in range(2))
-    parallel = {"w": 3 * stale["w"]}
-    after = {"w": before["w"] - 0.1 * sum(each.mean["w"] for each in gradients)}
+    first, second, before, stale = ({"w": draw.standard_normal((8, 4))} for _ in range(4))
+    gradients = [Gradient(first), Gradient(second)]
+    after = {"w": before["w"] - 0.1 * (first["w"] + second["w"])}
     # Without momentum the velocity is the gradient of the step before.
-    assert told(read(Update(before, after, 0.1, gradients, parallel, stale))["w"]) == "++--+"
+    assert open_of(Update(before, after, 0.1, gradients, {"w": 3 * stale["w"]}, stale)) == "++--+"
     zeros = {"w": np.zeros((8, 4))}
-    assert told(read(Update(before, after, 0.1, gradients, zeros, stale))["w"]) == "++-++"
-
-    def first(state):
-        return {"w": state["w"].ravel()[:4]}
-
-    few = Update(
-        first(before), first(after), 0.1, [Gradient(first(each.mean)) for each in gradients], first(zeros), first(stale)
-    )
-    assert "-" in told(read(few)["w"])
+    assert open_of(Update(before, after, 0.1, gradients, zeros, stale)) == "++-++"
+    few = [{"w": state["w"].ravel()[:4]} for state in (before, after, first, second, zeros, stale)]
+    assert "-" in open_of(Update(*few[:2], 0.1, [Gradient(each) for each in few[2:4]], *few[4:]))
 
 
 @pytest.mark.parametrize(

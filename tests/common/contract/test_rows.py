@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.contract import dataset
-from common.contract.rows import Batch, Piece, RowOrder, Share, global_batch, local_batch, share_of
+from common.contract.rows import Batch, Piece, RowOrder, Share, global_batch, share_of
 from common.contract.task import PRESETS, Task
 from common.contract.work import Work
 from common.errors import UserError
@@ -44,10 +44,6 @@ def test_every_row_comes_once_per_epoch_even_where_batches_straddle_epochs(rows,
     assert len(sequence) == steps * batch
     for epoch in sequence[: rows * epochs].reshape(epochs, rows):
         assert np.array_equal(np.sort(epoch), np.arange(rows))
-    rest = sequence[rows * epochs :]
-    for start in range(0, len(rest), rows):
-        part = rest[start : start + rows]
-        assert len(np.unique(part)) == len(part)
 
 
 @given(ROWS, st.lists(st.builds(Piece, STEPS, LOCAL_ROWS), max_size=4), LOCAL_ROWS, STEPS, SEEDS)
@@ -72,38 +68,33 @@ def test_a_cut_does_not_depend_on_the_cuts_before_it(rows, cuts, seed):
 @given(SEEDS, SEEDS)
 def test_the_order_is_the_seeds_own(seed, other):
     rows = RowOrder(1000, seed).cut(0, 2000)
-    assert np.array_equal(rows, RowOrder(1000, seed).cut(0, 2000))
     assert np.array_equal(rows, RowOrder(1000, other).cut(0, 2000)) == (seed == other)
     assert not np.array_equal(rows[:1000], rows[1000:]), "each epoch has a permutation of its own"
 
 
 def test_the_first_rows_of_seed_0_are_these_and_a_share_goes_on_for_ever():
-    first, second, third = [9, 1, 3, 8, 7, 6, 0, 4, 2, 5], [2, 7, 0, 4, 1, 6, 8, 9, 3, 5], [7, 9, 5, 1, 4]
+    epochs = [9, 1, 3, 8, 7, 6, 0, 4, 2, 5, 2, 7, 0, 4, 1, 6, 8, 9, 3, 5, 7, 9, 5, 1, 4]
     rows = RowOrder(10, 0).cut(0, 25)
-    assert rows.tolist() == first + second + third
+    assert rows.tolist() == epochs
     assert rows.dtype == np.int64
     endless = Share(8, 0, 8).rows(10, 0, 1000)
-    first = [next(endless).tolist() for _ in range(100)]
-    assert first == [batch.tolist() for batch in Share(8, 0, 8).rows(10, 0, 1000, 1100)]
+    assert all(np.array_equal(next(endless), batch) for batch in Share(8, 0, 8).rows(10, 0, 1000, 1100))
 
 
 # What a process gets
 
 
 @pytest.mark.parametrize("work", Work)
-def test_a_data_parallel_worker_gets_a_slice_of_its_own_and_every_other_process_all_rows(work):
-    """Workers have to divide the batch but for parts of one model; without synchrony it is one worker's."""
-    for scaling, size in (("strong", 64), ("weak", 256)):
-        task = Task(batch=64, scaling=scaling)
-        slices = [Share(size, rank * size // 4, size // 4) for rank in range(4)]
-        expected = slices if work is Work.DATA_PARALLEL else [Share(size, 0, size)] * 4
-        assert [share_of(task, work, True, rank, 4) for rank in range(4)] == expected
-        assert share_of(Task(batch=63, scaling=scaling), Work.COORDINATED, False, 0, 2) == Share(63, 0, 63)
-    if work is Work.PARTS_OF_ONE_MODEL:
-        assert share_of(Task(batch=64), work, True, 0, 3) == Share(64, 0, 64)
-    else:
-        with pytest.raises(UserError, match="--batch 63 or 66"):
-            share_of(Task(batch=64), work, True, 0, 3)
+@pytest.mark.parametrize(("scaling", "size"), [("strong", 64), ("weak", 256)])
+def test_a_data_parallel_worker_gets_a_slice_of_its_own_and_every_other_process_all_rows(work, scaling, size):
+    shares = [share_of(Task(batch=64, scaling=scaling), work, True, rank, 4) for rank in range(4)]
+    slices = [Share(size, rank * size // 4, size // 4) for rank in range(4)]
+    assert shares == (slices if work is Work.DATA_PARALLEL else [Share(size, 0, size)] * 4)
+
+
+def test_parts_of_one_model_and_workers_that_do_not_wait_need_not_divide_the_batch():
+    assert share_of(Task(batch=64), Work.PARTS_OF_ONE_MODEL, True, 0, 3) == Share(64, 0, 64)
+    assert share_of(Task(batch=63, scaling="weak"), Work.COORDINATED, False, 0, 2) == Share(63, 0, 63)
 
 
 @given(st.integers(1, 500), st.integers(1, 40))
@@ -113,7 +104,7 @@ def test_the_sizes_that_a_refusal_names_do_divide_and_are_the_nearest(batch, wor
         assert global_batch(task, Work.DATA_PARALLEL, workers) == batch
         return
     with pytest.raises(UserError, match="--batch") as caught:
-        local_batch(task, workers)
+        share_of(task, Work.REPLICAS_IN_ONE_PROCESS, True, 0, workers)
     named = str(caught.value).partition("use --batch ")[2].partition(",")[0]
     nearest = [size for size in range(1, batch + workers + 1) if size % workers == 0 and abs(size - batch) < workers]
     assert [int(size) for size in named.split(" or ")] == nearest
