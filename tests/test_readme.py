@@ -50,7 +50,7 @@ ELSEWHERE = {
         "tests/common/sessions/test_submission.py::test_a_session_is_submitted_and_how_to_follow_it_is_said"
     ),
     r"mpirun -np \d python horovod_impl/train_keras\.py": (
-        "tests/contract/test_options.py::test_over_mpi_a_strategy_follows_the_oracle"
+        "tests/contract/test_options.py::test_in_other_worlds_too_a_strategy_follows_the_oracle"
     ),
     r"mpirun -np \d python pytorch_impl/sync_sgd\.py": (
         "tests/pytorch_impl/test_mpi.py::test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle"

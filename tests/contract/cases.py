@@ -13,6 +13,7 @@ import numpy as np
 from common.contract.checkpoint import Checkpoint, write_checkpoint
 from common.contract.oracle import run_oracle
 from common.contract.task import Task
+from common.contract.work import Work
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import SHARDING_OF, ReplicaOptions
 from tests.contract.worlds import (
@@ -20,8 +21,6 @@ from tests.contract.worlds import (
     acts_in_a_joined_world,
     can_have,
     contract_task,
-    has_copies,
-    has_replicas_with_exchange,
     optimizers,
     options_to_try,
     own_controls,
@@ -64,7 +63,7 @@ def following(name: str) -> list[str]:
         *networks(name),
         *(["momentum"] if len(optimizers(strategies()[name], WORLDS[name])) > 1 else []),
         *(["replicas_alike"] if _compares_replicas(name) else []),
-        *(["apart_then_broadcast"] if has_copies(name) else []),
+        *(["apart_then_broadcast"] if strategies()[name].work is Work.DATA_PARALLEL else []),
     ]
 
 
@@ -107,7 +106,7 @@ def stopped(name: str) -> list[str]:
 
 def without_exchange(name: str) -> list[str]:
     """Names of the cases whose workers keep their gradients."""
-    return ["without_exchange"] if has_replicas_with_exchange(name) and WORLDS[name] > 1 else []
+    return ["without_exchange"] if hasattr(strategies()[name].options, "exchange") and WORLDS[name] > 1 else []
 
 
 def asynchronous_without_exchange(name: str) -> list[str]:

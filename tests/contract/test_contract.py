@@ -69,7 +69,6 @@ COPIES_BY_WORK = {
 }
 """Copies of the parameters, of their gradients and of the momentum, in all processes of two workers together."""
 
-RESUMED = (INTERRUPTED, "resumed")
 WEIGHT_TOLERANCE, MOMENTUM_TOLERANCE = 5e-6, 2e-5
 """Gradients are smaller than weights, so that the same rounding is a larger part of them."""
 
@@ -78,15 +77,11 @@ WEIGHT_TOLERANCE, MOMENTUM_TOLERANCE = 5e-6, 2e-5
 def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
     """The cases of the grid that the strategy can have with so many workers: preset, and what of it is different."""
     declared = strategies()[strategy]
-    cases = {
+    return {
         name: (preset, overrides)
         for name, (preset, overrides) in GRID.items()
         if can_have(declared, workers, synchronous(declared), preset, **overrides)
     }
-    if workers == WORLDS[strategy]:
-        optimizer = optimizers(declared, workers)[-1]
-        cases |= zip(RESUMED, (("digits", optimizer | {"steps": 60}), ("digits", optimizer)), strict=True)
-    return cases
 
 
 @pytest.mark.parametrize(
@@ -248,21 +243,17 @@ def test_a_step_sends_the_bytes_of_the_algorithm_that_the_library_runs(strategy,
     assert record.wire_bytes_per_step == pytest.approx(expected, rel=0.03)
 
 
-@pytest.mark.parametrize("strategy", [name for name in WORLDS if without_exchange(name)])
-def test_without_exchange_no_gradient_is_sent(strategy, trained):
+@pytest.mark.parametrize(
+    ("strategy", "case"),
+    [(name, case) for name in WORLDS for case in without_exchange(name) + asynchronous_without_exchange(name)],
+)
+def test_without_exchange_no_gradient_is_sent(strategy, case, trained):
     """What coordinates the workers is sent all the same: numbers of rows to servers' workers, Horovod's agreements."""
     require_private_networks()
-    launched = trained(strategy, "without_exchange")
-    assert launched.record.wire_bytes_per_step < parameter_bytes(launched.task) / 2
-
-
-@pytest.mark.parametrize("strategy", [name for name in WORLDS if asynchronous_without_exchange(name)])
-def test_without_exchange_workers_that_wait_for_nobody_send_no_gradient_either(strategy, trained):
-    require_private_networks()
-    launched = trained(strategy, "asynchronous_without_exchange")
-    assert not launched.record.synchronous
-    assert not launched.record.exchange
-    assert launched.record.wire_bytes_per_step < parameter_bytes(launched.task) / 2
+    record = trained(strategy, case).record
+    assert record.synchronous is (case not in asynchronous_without_exchange(strategy))
+    assert not record.exchange
+    assert record.wire_bytes_per_step < parameter_bytes(record.task) / 2
 
 
 @pytest.fixture(scope="module")
@@ -275,9 +266,8 @@ def trained_in_grid(tmp_path_factory):
         tasks = []
         for name, (preset, overrides) in grid_of(strategy, workers).items():
             task = contract_task(preset, workers, folder, **overrides)
-            weights = folder / f"{'state' if name in RESUMED else name}.safetensors"
-            record = folder / f"{name}.json"
-            tasks.append(dataclasses.replace(task, record=record, checkpoint=weights, deadline_seconds=900))
+            files = {"record": folder / f"{name}.json", "checkpoint": folder / f"{name}.safetensors"}
+            tasks.append(dataclasses.replace(task, **files, deadline_seconds=900))
         return train_all(strategies()[strategy], [Case(task) for task in tasks])
 
     outcome_of = cache(train)
@@ -294,28 +284,12 @@ def trained_in_grid(tmp_path_factory):
 @pytest.mark.grid
 @pytest.mark.parametrize(
     ("strategy", "workers", "case"),
-    [
-        (*world, case)
-        for world in dict.fromkeys([*worlds("digits"), *worlds("pathway")])
-        for case in grid_of(*world)
-        if case not in RESUMED
-    ],
+    [(*world, case) for world in dict.fromkeys([*worlds("digits"), *worlds("pathway")]) for case in grid_of(*world)],
 )
 def test_the_grid_follows_the_oracle(strategy, workers, case, trained_in_grid, comparison_of):
     launched = trained_in_grid(strategy, workers, case)
     assert_follows(launched, comparison_of(launched))
     assert launched.record.world_size == workers
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize(("strategy", "workers"), WORLDS.items())
-def test_a_resumed_run_follows_the_oracle_as_an_uninterrupted_one_does(
-    strategy, workers, trained_in_grid, comparison_of
-):
-    assert trained_in_grid(strategy, workers, INTERRUPTED).record.first_step == 0
-    launched = trained_in_grid(strategy, workers, "resumed")
-    assert launched.record.first_step == 60
-    assert_follows(launched, comparison_of(launched))
 
 
 @pytest.mark.grid

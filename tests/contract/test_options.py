@@ -3,8 +3,6 @@
 And those that change the maths on purpose: they train, and the oracle sees the difference.
 """
 
-import dataclasses
-
 import pytest
 
 from common.declarations.catalogue import find, strategies
@@ -73,36 +71,55 @@ def test_a_strategy_follows_the_oracle_with_an_option(strategy, case, trained, c
     assert launched.record.options[option] == value
 
 
-@pytest.mark.parametrize(
-    ("strategy", "option", "value"),
-    [pytest.param(*case, marks=marks_of(*case[:2])) for case in CASES if case in OF_WORLDS],
-)
+def in_worlds(cases):
+    """The options of a world on digits, and in the grid every option on pathway, whose messages fill buckets."""
+    return [
+        *(pytest.param(*case, "digits", marks=marks_of(*case[:2])) for case in cases if case in OF_WORLDS),
+        *(pytest.param(*case, "pathway", marks=[pytest.mark.grid]) for case in cases),
+    ]
+
+
+@pytest.mark.parametrize(("strategy", "option", "value", "preset"), in_worlds(CASES))
 def test_a_strategy_follows_the_oracle_in_a_world_with_an_option(
-    strategy, option, value, launch, comparison_of, tmp_path
+    strategy, option, value, preset, launch, comparison_of, tmp_path
 ):
-    launched = launch_with(strategy, {option: value}, "digits", launch, tmp_path)
+    launched = launch_with(strategy, {option: value}, preset, launch, tmp_path)
     assert_follows(launched, comparison_of(launched))
-    assert value == launched.record.options[option]
+    assert launched.record.options[option] == value
+
+
+OF_A_LIBRARY = [
+    {"momentum": 0.9, "final_learning_rate": 0.1},
+    {"weight_decay": 0.01},
+    {"weight_decay": 0.01, "final_learning_rate": 0.05, "decay_steps": 50},
+]
+"""What an optimizer of a library's does as the contract has it, although it can't do all of that together."""
+
+
+def other_worlds():
+    """Strategies with presets, numbers of workers, options and optimizers that no other test has."""
+    for strategy, option, value in CASES:
+        if (option, value) == ("backend", "mpi"):
+            yield from (
+                (strategy, preset, size, {option: value}, {}) for preset in ("digits", "pathway") for size in (1, 4)
+            )
+        if option == "jit_compile" and can_have(find(strategy), 4, find(strategy).options(jit_compile=True), "digits"):
+            yield strategy, "digits", 4, {option: True}, {}
+    for strategy in WORLDS:
+        if len(optimizers(find(strategy), WORLDS[strategy])) > 1:
+            changes = ({"activation": "tanh"} | optimizer for optimizer in OF_A_LIBRARY)
+            yield from ((strategy, "digits", size, {}, changed) for changed in changes for size in (1, 2, 4))
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize(("strategy", "option", "value"), CASES)
-def test_a_strategy_follows_the_oracle_on_pathway_with_an_option(
-    strategy, option, value, launch, comparison_of, tmp_path
+@pytest.mark.parametrize(("strategy", "preset", "workers", "options", "changed"), other_worlds())
+def test_in_other_worlds_too_a_strategy_follows_the_oracle(
+    strategy, preset, workers, options, changed, launch, comparison_of, tmp_path
 ):
-    launched = launch_with(strategy, {option: value}, "pathway", launch, tmp_path)
+    launched = launch(strategy, contract_task(preset, workers, tmp_path, **changed), **options)
     assert_follows(launched, comparison_of(launched))
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.parametrize("preset", ["digits", "pathway"])
-@pytest.mark.parametrize("strategy", [name for name, option, value in CASES if (option, value) == ("backend", "mpi")])
-def test_over_mpi_a_strategy_follows_the_oracle(strategy, preset, workers, launch, comparison_of, tmp_path):
-    launched = launch(strategy, contract_task(preset, workers, tmp_path), backend="mpi")
-    assert_follows(launched, comparison_of(launched))
-    assert launched.record.backend.startswith("mpi")
     assert launched.record.world_size == workers
+    assert launched.record.backend.startswith(options.get("backend", ""))
 
 
 @pytest.mark.grid
@@ -114,52 +131,6 @@ def test_a_resumed_run_with_all_options_follows_the_oracle(strategy, launch, com
     second = launch_with(strategy, tried_options(strategy), "digits", launch, tmp_path, **optimizer)
     assert second.record.first_step == 60
     assert_follows(second, comparison_of(second))
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        {"momentum": 0.9, "final_learning_rate": 0.1},
-        {"weight_decay": 0.01},
-        {"weight_decay": 0.01, "final_learning_rate": 0.05, "decay_steps": 50},
-    ],
-    ids=["momentum", "weight_decay", "weight_decay-schedule"],
-)
-@pytest.mark.parametrize("strategy", [name for name in WORLDS if len(optimizers(find(name), WORLDS[name])) > 1])
-def test_what_an_optimizer_of_a_librarys_does_alike_follows_the_oracle(
-    strategy, optimizer, workers, launch, comparison_of, tmp_path
-):
-    launched = launch(strategy, contract_task("digits", workers, tmp_path, activation="tanh", **optimizer))
-    assert_follows(launched, comparison_of(launched))
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize(
-    ("first", "second"), [("horovod_keras", "horovod_tensorflow"), ("horovod_tensorflow", "horovod_keras")]
-)
-def test_a_run_with_momentum_goes_on_with_another_strategy(first, second, launch, comparison_of, tmp_path):
-    """Keras keeps another momentum than torch: it has to be converted both ways, and reach every worker."""
-    task = contract_task("digits", 2, tmp_path, momentum=0.5, activation="tanh")
-    assert launch(first, dataclasses.replace(task, steps=60), "first").status == 0
-    launched = launch(second, task, "second")
-    assert launched.record.first_step == 60
-    assert_follows(launched, comparison_of(launched))
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        name
-        for name, option, _ in CASES
-        if option == "jit_compile" and can_have(find(name), 4, find(name).options(jit_compile=True), "digits")
-    ],
-)
-def test_four_compiled_replicas_follow_the_oracle(strategy, launch, comparison_of, tmp_path):
-    launched = launch(strategy, contract_task("digits", 4, tmp_path), jit_compile=True)
-    assert_follows(launched, comparison_of(launched))
 
 
 def assert_trains_by_other_maths(launched, comparison, bound):
@@ -177,15 +148,7 @@ def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(
     assert launched.record.other_maths == [option]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "option", "value", "preset"),
-    [
-        pytest.param(*case, preset, marks=marks_of(*case[:2]) if preset == "digits" else [pytest.mark.grid])
-        for preset in ("digits", "pathway")
-        for case in CHANGED
-        if preset == "pathway" or case in OF_WORLDS
-    ],
-)
+@pytest.mark.parametrize(("strategy", "option", "value", "preset"), in_worlds(CHANGED))
 def test_an_option_that_changes_the_maths_of_a_world_trains_and_does_not_follow_the_oracle(
     strategy, option, value, preset, launch, comparison_of, tmp_path
 ):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from common.contract.rows import share_of
 from common.contract.task import PRESETS, Task
-from common.contract.work import Work
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import Options, Strategy
@@ -106,13 +105,28 @@ def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
     )
 
 
-@cache
 def own_controls(name: str) -> tuple[str, ...]:
     """What can be broken in the strategy's own exchange, by its module of controls, which imports a framework."""
-    script = ROOT / "tests" / "controls" / f"{name}.py"
-    body = ast.parse(script.read_text()).body if script.exists() else []
-    assigned = {node.targets[0].id: node.value for node in body if isinstance(node, ast.Assign)}
-    return tuple(key.value for key in assigned["CONTROLS"].keys) if "CONTROLS" in assigned else ()
+    return _controls_in(name, "CONTROLS") if (ROOT / "tests" / "controls" / f"{name}.py").exists() else ()
+
+
+@cache
+def _controls_in(module: str, variable: str) -> tuple[str, ...]:
+    """The keys of a dictionary in a module of controls: written out, or a union with others, as in `OF_DDP | {...}`."""
+    body = ast.parse((ROOT / "tests" / "controls" / f"{module}.py").read_text(encoding="utf-8")).body
+    [value] = [node.value for node in body if isinstance(node, ast.Assign) and node.targets[0].id == variable]
+    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
+    modules = {each.name: node.module.rpartition(".")[2] for node in imports for each in node.names}
+
+    def keys_of(value: ast.expr) -> list[str]:
+        match value:
+            case ast.BinOp():
+                return [*keys_of(value.left), *keys_of(value.right)]
+            case ast.Name():
+                return [*_controls_in(modules.get(value.id, module), value.id)]
+        return [key.value for key in value.keys]
+
+    return tuple(dict.fromkeys(keys_of(value)))
 
 
 def is_left_to_the_grid(name: str) -> bool:
@@ -167,13 +181,3 @@ def acts_in_a_joined_world(name: str, workers: int, option: str, value: object) 
     [field] = [each for each in dataclasses.fields(strategy.options) if each.name == option]
     options = synchronous(strategy, **{option: value})
     return not field.metadata["of_world"] and can_have(strategy, workers, options, "digits")
-
-
-def has_replicas_with_exchange(name: str) -> bool:
-    """Whether the strategy's workers could go on without exchanging gradients."""
-    return hasattr(strategies()[name].options, "exchange")
-
-
-def has_copies(name: str) -> bool:
-    """Whether every worker of the strategy has weights of its own in a process of its own, which could start apart."""
-    return strategies()[name].work is Work.DATA_PARALLEL
