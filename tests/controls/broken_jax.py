@@ -9,6 +9,7 @@ from jax import lax
 
 from jax_impl import model
 from jax_impl.model import WORKERS
+from tests.controls.generic import apart_with
 
 
 def changed_gradients(change) -> AbstractContextManager:
@@ -19,10 +20,6 @@ def changed_gradients(change) -> AbstractContextManager:
         return update(task, state, changed, rate)
 
     return patch.object(model, "update", update)
-
-
-def rounded() -> AbstractContextManager:
-    return changed_gradients(lambda name, gradient, rate, task: gradient.astype(jnp.float16).astype(jnp.float32))
 
 
 def one_step_old() -> AbstractContextManager:
@@ -53,15 +50,33 @@ def diverging() -> AbstractContextManager:
     return changed_gradients(twice)
 
 
-def leaving_one_out(average):
-    """The function `average`, which leaves the gradient of the first layer's weight as it is."""
+def summing(script):
+    """A sum over both workers in place of the mean."""
+    average = script["average"]
+    return patch.dict(script, average=lambda gradients: jax.tree.map(lambda mean: 2 * mean, average(gradients)))
+
+
+def leaving_one_out(script):
+    """The gradient of the first layer's weight stays as it is."""
+    average = script["average"]
 
     def average_others(gradients):
         return average(gradients) | {"layer0.weight": gradients["layer0.weight"]}
 
-    return average_others
+    return patch.dict(script, average=average_others)
 
 
-def summing(average):
-    """A sum over both workers in place of the mean."""
-    return lambda gradients: jax.tree.map(lambda gradient: 2 * gradient, average(gradients))
+def without_broadcast(script):
+    return apart_with(patch.dict(script, broadcast_one_to_all=lambda state: state))
+
+
+OF_GRADIENTS = {
+    # The controls have two workers.
+    "sum": lambda script: changed_gradients(lambda name, gradient, rate, task: 2 * gradient),
+    "float16": lambda script: changed_gradients(
+        lambda name, gradient, rate, task: gradient.astype(jnp.float16).astype(jnp.float32)
+    ),
+    "one_step_old": lambda script: one_step_old(),
+}
+OF_REPLICAS = OF_GRADIENTS | {"diverged": lambda script: diverging()}
+OF_AVERAGES = OF_REPLICAS | {"sum": summing, "one_left_out": leaving_one_out}

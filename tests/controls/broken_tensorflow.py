@@ -89,4 +89,6 @@ def move(copy, distance):
 OF_GRADIENTS = {
     "sum": lambda script: patch.object(model, "loss_and_gradients", summed),
     "float16": lambda script: patch.object(model, "loss_and_gradients", rounded),
+    "one_step_old": one_step_old,
 }
+OF_REPLICAS = OF_GRADIENTS | {"one_left_out": leaving_one_out}

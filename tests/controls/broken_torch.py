@@ -3,12 +3,15 @@
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.controls.generic import apart_with
 
 
 @contextmanager
@@ -36,11 +39,6 @@ def scaled(factor):
     return changed_gradients(lambda parameter: parameter.grad * factor)
 
 
-def one_step_old():
-    """A context in which every step but the first takes the gradients of the step before."""
-    return changed_gradients(gradients_of_the_step_before())
-
-
 def gradients_of_the_step_before():
     """A function that gives a parameter's gradient of the last time that it was called with it."""
     last = {}
@@ -50,11 +48,6 @@ def gradients_of_the_step_before():
         return before
 
     return swap
-
-
-def diverging():
-    """A context in which rank 1, and no other, takes twice the gradients in step 50."""
-    return changed_gradients(twice_in_step_50())
 
 
 def twice_in_step_50():
@@ -69,26 +62,45 @@ def twice_in_step_50():
     return change
 
 
-def sum_hook(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """For DistributedDataParallel: a sum in place of its mean."""
-    work = dist.all_reduce(bucket.buffer(), async_op=True)
-    return work.get_future().then(lambda future: future.value()[0])
+def with_other(script, **functions) -> AbstractContextManager:
+    """The script calls other functions of torch.distributed, and nobody else does."""
+    return patch.dict(script, dist=SimpleNamespace(**vars(dist) | functions))
 
 
-def summing(model, **options):
-    """DistributedDataParallel with `sum_hook`."""
-    wrapped = DistributedDataParallel(model, **options)
-    wrapped.register_comm_hook(None, sum_hook)
-    return wrapped
+def with_ddp(before=lambda module: None, after=lambda wrapped: None, **changed) -> AbstractContextManager:
+    """Every DistributedDataParallel is made with changed options, by whichever library, and changed before or after."""
+
+    def begin(wrapped, module, *arguments, begin=DistributedDataParallel.__init__, **options):
+        before(module)
+        begin(wrapped, module, *arguments, **options | changed)
+        after(wrapped)
+
+    return patch.object(DistributedDataParallel, "__init__", begin)
 
 
-def leaving_one_out(model, **options):
-    """DistributedDataParallel that exchanges all parameters but the first layer's weight."""
-    leave_out_the_first(model)
-    return DistributedDataParallel(model, **options)
+def sum_in_buckets(wrapped):
+    def hook(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])
+
+    wrapped.register_comm_hook(None, hook)
 
 
-def leave_out_the_first(model):
-    """Tell DistributedDataParallel not to exchange the first of the model's parameters."""
-    name, _ = next(model.named_parameters())
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, [name])
+def leave_out_the_first(module):
+    """Tell DistributedDataParallel not to exchange the first of the module's parameters."""
+    name, _ = next(module.named_parameters())
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(module, [name])
+
+
+OF_GRADIENTS = {
+    # The controls have two workers.
+    "sum": lambda script: scaled(2),
+    "float16": lambda script: changed_gradients(rounded),
+    "one_step_old": lambda script: changed_gradients(gradients_of_the_step_before()),
+}
+OF_REPLICAS = OF_GRADIENTS | {"diverged": lambda script: changed_gradients(twice_in_step_50())}
+OF_DDP = OF_REPLICAS | {
+    "sum": lambda script: with_ddp(after=sum_in_buckets),
+    "one_left_out": lambda script: with_ddp(before=leave_out_the_first),
+    "skipped_broadcast": lambda script: apart_with(with_ddp(init_sync=False)),
+}

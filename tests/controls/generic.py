@@ -130,3 +130,8 @@ def all_of(*contexts: AbstractContextManager) -> Iterator[None]:
         for context in contexts:
             stack.enter_context(context)
         yield
+
+
+def apart_with(context: AbstractContextManager) -> AbstractContextManager:
+    """Each rank begins with weights of its own, in a context without what makes them equal."""
+    return all_of(start_apart(), context)

@@ -6,11 +6,8 @@ import horovod.tensorflow as hvd
 
 from common.contract.task import PRESETS
 from tests.controls import broken_keras
-from tests.controls.generic import all_of, start_apart
-
-
-def second_copy(variable):
-    return variable if hvd.rank() == 1 else None
+from tests.controls.broken_horovod import OF_HOROVOD
+from tests.controls.horovod_tensorflow import second_copy
 
 
 def reduce_others(gradient, reduce=hvd.allreduce, **options):
@@ -18,13 +15,8 @@ def reduce_others(gradient, reduce=hvd.allreduce, **options):
     return gradient if gradient.shape == PRESETS["digits"].dimensions[:2] else reduce(gradient, **options)
 
 
-CONTROLS = {
-    "sum": lambda script: patch.object(hvd, "Average", hvd.Sum),
-    "float16": lambda script: patch.object(hvd.Compression, "none", hvd.Compression.fp16),
+CONTROLS = OF_HOROVOD | {
     "one_left_out": lambda script: patch.object(hvd, "allreduce", reduce_others),
     "one_step_old": lambda script: broken_keras.one_step_old(),
     "diverged": lambda script: broken_keras.diverging(second_copy),
-    "skipped_broadcast": lambda script: all_of(
-        start_apart(), patch.object(hvd, "broadcast_variables", lambda *_, **__: None)
-    ),
 }

@@ -4,8 +4,8 @@ from unittest.mock import patch
 
 import horovod.tensorflow as hvd
 
-from tests.controls.broken_tensorflow import diverging, one_step_old
-from tests.controls.generic import all_of, start_apart
+from tests.controls.broken_horovod import OF_HOROVOD
+from tests.controls.broken_tensorflow import OF_GRADIENTS, diverging
 
 
 def second_copy(variable):
@@ -29,13 +29,11 @@ def leaving_one_out(script):
     return patch.object(hvd, "DistributedGradientTape", wrap)
 
 
-CONTROLS = {
-    "sum": lambda script: patch.object(hvd, "Average", hvd.Sum),
-    "float16": lambda script: patch.object(hvd.Compression, "none", hvd.Compression.fp16),
-    "one_left_out": leaving_one_out,
-    "one_step_old": one_step_old,
-    "diverged": lambda script: diverging(second_copy),
-    "skipped_broadcast": lambda script: all_of(
-        start_apart(), patch.object(hvd, "broadcast_variables", lambda *_, **__: None)
-    ),
-}
+CONTROLS = (
+    OF_GRADIENTS
+    | OF_HOROVOD
+    | {
+        "one_left_out": leaving_one_out,
+        "diverged": lambda script: diverging(second_copy),
+    }
+)

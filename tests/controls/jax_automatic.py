@@ -3,16 +3,6 @@
 The compiler gives every worker the same state, so nothing makes one diverge but what it begins with.
 """
 
-from unittest.mock import patch
+from tests.controls.broken_jax import OF_GRADIENTS, without_broadcast
 
-from tests.controls.broken_jax import changed_gradients, one_step_old, rounded
-from tests.controls.generic import all_of, start_apart
-
-CONTROLS = {
-    "sum": lambda script: changed_gradients(lambda name, gradient, rate, task: 2 * gradient),
-    "float16": lambda script: rounded(),
-    "one_step_old": lambda script: one_step_old(),
-    "skipped_broadcast": lambda script: all_of(
-        start_apart(), patch.dict(script, broadcast_one_to_all=lambda state: state)
-    ),
-}
+CONTROLS = OF_GRADIENTS | {"skipped_broadcast": without_broadcast}

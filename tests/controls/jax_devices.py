@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from tests.controls.broken_jax import diverging, leaving_one_out, one_step_old, rounded, summing
+from tests.controls.broken_jax import OF_AVERAGES
 
 
 def replicate_apart(mesh, tree):
@@ -22,11 +22,4 @@ def replicate_apart(mesh, tree):
     return jax.tree.map(copies, tree)
 
 
-CONTROLS = {
-    "sum": lambda script: patch.dict(script, average=summing(script["average"])),
-    "one_left_out": lambda script: patch.dict(script, average=leaving_one_out(script["average"])),
-    "float16": lambda script: rounded(),
-    "one_step_old": lambda script: one_step_old(),
-    "diverged": lambda script: diverging(),
-    "skipped_broadcast": lambda script: patch.dict(script, replicate=replicate_apart),
-}
+CONTROLS = OF_AVERAGES | {"skipped_broadcast": lambda script: patch.dict(script, replicate=replicate_apart)}

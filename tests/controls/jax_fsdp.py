@@ -2,8 +2,7 @@
 
 from unittest.mock import patch
 
-from tests.controls.broken_jax import diverging, one_step_old, rounded
-from tests.controls.generic import all_of, start_apart
+from tests.controls.broken_jax import OF_REPLICAS, without_broadcast
 
 
 def sum_scatter(script):
@@ -11,14 +10,9 @@ def sum_scatter(script):
     return patch.dict(script, mean_scatter=lambda gradient, workers: workers * scatter(gradient, workers))
 
 
-CONTROLS = {
+CONTROLS = OF_REPLICAS | {
     "sum": sum_scatter,
-    "float16": lambda script: rounded(),
-    "one_step_old": lambda script: one_step_old(),
-    "diverged": lambda script: diverging(),
     "parts_repeated": lambda script: patch.dict(script, all_gather=script["repeat_part"]),
     "gradients_kept": lambda script: patch.dict(script, mean_scatter=script["keep_part"]),
-    "skipped_broadcast": lambda script: all_of(
-        start_apart(), patch.dict(script, broadcast_one_to_all=lambda state: state)
-    ),
+    "skipped_broadcast": without_broadcast,
 }

@@ -5,12 +5,9 @@ from unittest.mock import patch
 from jax import lax
 
 from jax_impl.model import WORKERS
-from tests.controls.broken_jax import changed_gradients, one_step_old, rounded
+from tests.controls.broken_jax import OF_GRADIENTS
 
-CONTROLS = {
-    "sum": lambda script: changed_gradients(lambda name, gradient, rate, task: 2 * gradient),
-    "float16": lambda script: rounded(),
-    "one_step_old": lambda script: one_step_old(),
+CONTROLS = OF_GRADIENTS | {
     "mean_of_products": lambda script: patch.dict(
         script, split_by_inputs=lambda features, weight, bias: lax.pmean(features @ weight, WORKERS) + bias
     ),

@@ -32,9 +32,4 @@ def one_step_old(script):
     return patch.object(Coordinator, "fetch", fetch)
 
 
-CONTROLS = {
-    "sum": OF_GRADIENTS["sum"],
-    "float16": OF_GRADIENTS["float16"],
-    "one_left_out": leaving_one_out,
-    "one_step_old": one_step_old,
-}
+CONTROLS = OF_GRADIENTS | {"one_left_out": leaving_one_out, "one_step_old": one_step_old}

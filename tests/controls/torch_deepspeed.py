@@ -4,8 +4,8 @@ from unittest.mock import patch
 
 from deepspeed import DeepSpeedEngine
 
-from tests.controls.broken_torch import changed_gradients, diverging, one_step_old, rounded
-from tests.controls.generic import all_of, start_apart
+from tests.controls.broken_torch import OF_REPLICAS
+from tests.controls.generic import apart_with
 
 
 def with_config(script, **changed):
@@ -29,15 +29,12 @@ def without_average():
     return patch.object(DeepSpeedEngine, "_configure_zero_optimizer", configure)
 
 
-CONTROLS = {
+CONTROLS = OF_REPLICAS | {
     "sum": lambda script: without_average(),
     "clipped": lambda script: with_config(script, gradient_clipping=None),
     "accumulated": lambda script: with_config(script, gradient_accumulation_steps=2),
     "exchanged_in_float16": lambda script: with_config(script, communication_data_type="fp16"),
-    "float16": lambda script: changed_gradients(rounded),
-    "one_step_old": lambda script: one_step_old(),
-    "diverged": lambda script: diverging(),
-    "skipped_broadcast": lambda script: all_of(
-        start_apart(), patch.object(DeepSpeedEngine, "_broadcast_model", lambda engine: None)
+    "skipped_broadcast": lambda script: apart_with(
+        patch.object(DeepSpeedEngine, "_broadcast_model", lambda engine: None)
     ),
 }

@@ -6,8 +6,8 @@ from unittest.mock import patch
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import distribute_tensor
 
-from tests.controls.broken_torch import changed_gradients, diverging, one_step_old, rounded
-from tests.controls.generic import all_of, start_apart
+from tests.controls.broken_torch import OF_REPLICAS
+from tests.controls.generic import apart_with
 
 
 def shard_and_sum(module, mesh):
@@ -18,13 +18,10 @@ def shard_and_sum(module, mesh):
     return sharded
 
 
-CONTROLS = {
+CONTROLS = OF_REPLICAS | {
     "sum": lambda script: patch.dict(script, fully_shard=shard_and_sum),
-    "float16": lambda script: changed_gradients(rounded),
-    "one_step_old": lambda script: one_step_old(),
-    "diverged": lambda script: diverging(),
     # Every worker keeps its part of its own weights, and takes none of rank 0's.
-    "skipped_broadcast": lambda script: all_of(
-        start_apart(), patch.dict(script, distribute_tensor=partial(distribute_tensor, src_data_rank=None))
+    "skipped_broadcast": lambda script: apart_with(
+        patch.dict(script, distribute_tensor=partial(distribute_tensor, src_data_rank=None))
     ),
 }

@@ -8,7 +8,7 @@ import torch
 
 from pytorch_impl import model
 from pytorch_impl.strategies import PipelineOptions
-from tests.controls.broken_torch import changed_gradients, one_step_old, rounded, scaled
+from tests.controls.broken_torch import OF_GRADIENTS, scaled
 
 MICRO_BATCHES = PipelineOptions().micro_batches
 
@@ -42,11 +42,9 @@ def forgetting_the_others(script):
         yield
 
 
-CONTROLS = {
+CONTROLS = OF_GRADIENTS | {
     # Each micro-batch's mean gradient counts as the whole batch's.
     "sum": lambda script: scaled(MICRO_BATCHES),
-    "float16": lambda script: changed_gradients(rounded),
-    "one_step_old": lambda script: one_step_old(),
     "lost_micro_batch": losing_a_micro_batch,
     "not_accumulated": forgetting_the_others,
 }

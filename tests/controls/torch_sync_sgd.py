@@ -1,19 +1,13 @@
 """What can go wrong in torch_sync_sgd's exchange: the contract tests must catch each."""
 
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import torch.distributed as dist
 
 from common.contract.task import PRESETS
 from pytorch_impl import mpi
-from tests.controls.broken_torch import changed_gradients, diverging, one_step_old, rounded
-from tests.controls.generic import all_of, start_apart
-
-
-def with_other(script, **functions):
-    """The script calls other functions of torch.distributed, and nobody else does."""
-    return patch.dict(script, dist=SimpleNamespace(**vars(dist) | functions))
+from tests.controls.broken_torch import OF_REPLICAS, with_other
+from tests.controls.generic import apart_with
 
 
 def sum_times_workers(gradient, op):
@@ -36,14 +30,11 @@ def sum_over_mpi(self, parameters, average=mpi.GradientMean.__call__):
         parameter.grad = parameter.grad * self._world.size
 
 
-CONTROLS = {
+CONTROLS = OF_REPLICAS | {
     "sum": lambda script: with_other(script, all_reduce=sum_times_workers),
     "one_left_out": lambda script: with_other(script, all_reduce=all_reduce_others),
     "sum_over_mpi": lambda script: patch.object(mpi.GradientMean, "__call__", sum_over_mpi),
-    "float16": lambda script: changed_gradients(rounded),
-    "one_step_old": lambda script: one_step_old(),
-    "diverged": lambda script: diverging(),
-    "skipped_broadcast": lambda script: all_of(
-        start_apart(), with_other(script, send=lambda *_, **__: None, recv=lambda *_, **__: None)
+    "skipped_broadcast": lambda script: apart_with(
+        with_other(script, send=lambda *_, **__: None, recv=lambda *_, **__: None)
     ),
 }

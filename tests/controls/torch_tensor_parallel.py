@@ -5,7 +5,7 @@ from unittest.mock import patch
 import torch.distributed as dist
 from torch.nn.functional import linear
 
-from tests.controls.broken_torch import changed_gradients, one_step_old, rounded
+from tests.controls.broken_torch import OF_GRADIENTS
 
 
 def sum_again(_context, gradient):
@@ -21,11 +21,9 @@ def repeating_the_bias(script):
     return patch.object(script["SplitByInputs"], "forward", forward)
 
 
-CONTROLS = {
+CONTROLS = OF_GRADIENTS | {
     # What a differentiable all-reduce does that takes its backward for its forward's mirror image.
     "sum": lambda script: patch.object(script["Sum"], "backward", staticmethod(sum_again)),
-    "float16": lambda script: changed_gradients(rounded),
-    "one_step_old": lambda script: one_step_old(),
     "missing_gradient_sum": lambda script: patch.object(
         script["SumGradients"], "backward", staticmethod(lambda _context, gradient: gradient)
     ),
