@@ -49,6 +49,17 @@ NETWORKS = {
 }
 """Other networks by the names of their cases: the preset, and what of it is different. The grid has one more."""
 
+GRID = {
+    "pathway": ("pathway", {}),
+    "pathway-weak": ("pathway", {"scaling": "weak"}),
+    "pathway-bias-short_decay": ("pathway", {"batch": 60, "decay_steps": 50, "bias": True}),
+    "digits-momentum-weight_decay": ("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 2}),
+    "digits-tanh-two_layers": ("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}),
+    "mnist_lenet": ("mnist_lenet", {}),
+    "wide-tanh": ("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}),
+}
+"""What the grid trains with each number of workers: the preset, and what of it is different."""
+
 LIMIT_SECONDS = 400
 """For a launch, of which a slow machine needs four times what a quiet one does."""
 
@@ -141,6 +152,27 @@ def cases_of(name: str, folder: Path) -> Sequence[Case]:
     names.sort(key=lambda case: {"first": -1, "last": 1}.get(case, 0))
     _leave_checkpoint(case_of(name, "lost_momentum", folder).task)
     return [case_of(name, case, folder) for case in names]
+
+
+def grid_of(name: str, workers: int) -> list[str]:
+    """Names of the cases of the grid that the strategy can have with so many workers."""
+    strategy = strategies()[name]
+    return [
+        case
+        for case, (preset, changed) in GRID.items()
+        if can_have(strategy, workers, synchronous(strategy), preset, **changed)
+    ]
+
+
+def grid_cases_of(name: str, workers: int, folder: Path) -> Sequence[Case]:
+    """All cases of the grid that the strategy can have with so many workers, as they are to be trained."""
+    cases = []
+    for case in grid_of(name, workers):
+        preset, changed = GRID[case]
+        task = contract_task(preset, workers, folder, **changed)
+        files = {"record": folder / f"{case}.json", "checkpoint": folder / f"{case}.safetensors"}
+        cases.append(Case(dataclasses.replace(task, deadline_seconds=900, **files)))
+    return cases
 
 
 def _task_of(name: str, case: str, folder: Path) -> Task:

@@ -9,7 +9,7 @@ from common.declarations.catalogue import strategies
 from common.records.files import read_record
 from common.records.training import Record
 from tests.conftest import Launched
-from tests.contract.cases import cases_of
+from tests.contract.cases import cases_of, grid_cases_of
 from tests.contract.worlds import is_left_to_the_grid, train_all
 
 
@@ -23,18 +23,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
-    """A function that trains all cases of a strategy, joining its world once, and returns what one of them left."""
-    folders: dict[str, Path] = {}
+    """A function that trains all cases of a strategy, joining its world once, and returns what one of them left.
+
+    With a number of workers they are the cases of the grid.
+    """
+    folders: dict[tuple[str, int | None], Path] = {}
 
     @cache
-    def train(name):
-        folders[name] = tmp_path_factory.mktemp(name)
-        return train_all(strategies()[name], cases_of(name, folders[name]))
+    def train(name, workers):
+        folder = folders[name, workers] = tmp_path_factory.mktemp(name)
+        cases = grid_cases_of(name, workers, folder) if workers else cases_of(name, folder)
+        return train_all(strategies()[name], cases)
 
-    def what_is_left(name, case):
-        status, output = train(name)
+    def what_is_left(name, case, workers=None):
+        status, output = train(name, workers)
         assert status == 0, output
-        record = folders[name] / f"{case}.json"
-        return Launched(status, output, read_record(record, Record) if record.exists() else None, folders[name])
+        folder = folders[name, workers]
+        record = folder / f"{case}.json"
+        return Launched(status, output, read_record(record, Record) if record.exists() else None, folder)
 
     return what_is_left

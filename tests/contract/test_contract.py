@@ -1,14 +1,15 @@
 """Every strategy against the float64 oracle: started as a user starts it, and in the grid one case after the other."""
 
 import dataclasses
-from functools import cache
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from common.contract import dataset
+from common.contract.dataset import Dataset
 from common.contract.model import (
+    Computed,
     State,
     accuracy,
     initial_weights,
@@ -18,47 +19,34 @@ from common.contract.model import (
     update,
 )
 from common.contract.oracle import LOSS_TOLERANCE
-from common.contract.rows import Batch, RowOrder
-from common.contract.task import maths_of
+from common.contract.rows import RowOrder
+from common.contract.task import Task, maths_of
 from common.contract.work import Work
 from common.declarations.catalogue import strategies
 from common.declarations.strategy import SHARDING_OF
 from common.records.certificate import NOT_COMPARED, final_weights
-from common.records.files import read_record
-from common.records.training import Record
-from tests.conftest import Launched, oracle_of, weight_deviation
+from tests.conftest import oracle_of, weight_deviation
 from tests.contract.cases import (
     INTERRUPTED,
     WORLDS,
     asynchronous_without_exchange,
     case_of,
     following,
+    grid_of,
     without_exchange,
 )
 from tests.contract.worlds import (
     HOSTILE,
     OPTIMIZER,
     PROXIES,
-    Case,
-    can_have,
     contract_task,
     is_left_to_the_grid,
     optimizers,
     synchronous,
-    train_all,
     worlds,
 )
 from tests.launching import assert_follows, require_private_networks
 
-GRID = {
-    "pathway": ("pathway", {}),
-    "pathway-weak": ("pathway", {"scaling": "weak"}),
-    "pathway-bias-short_decay": ("pathway", {"batch": 60, "decay_steps": 50, "bias": True}),
-    "digits-momentum-weight_decay": ("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 2}),
-    "digits-tanh-two_layers": ("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}),
-    "mnist_lenet": ("mnist_lenet", {}),
-    "wide-tanh": ("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}),
-}
 COPIES_BY_WORK = {
     Work.UNDISTRIBUTED: (1, 1, 1),
     Work.REPLICAS_IN_ONE_PROCESS: (2, 2, 2),
@@ -71,17 +59,6 @@ COPIES_BY_WORK = {
 
 WEIGHT_TOLERANCE, MOMENTUM_TOLERANCE = 5e-6, 2e-5
 """Gradients are smaller than weights, so that the same rounding is a larger part of them."""
-
-
-@cache
-def grid_of(strategy: str, workers: int) -> dict[str, tuple[str, dict]]:
-    """The cases of the grid that the strategy can have with so many workers: preset, and what of it is different."""
-    declared = strategies()[strategy]
-    return {
-        name: (preset, overrides)
-        for name, (preset, overrides) in GRID.items()
-        if can_have(declared, workers, synchronous(declared), preset, **overrides)
-    }
 
 
 @pytest.mark.parametrize(
@@ -139,14 +116,13 @@ def test_without_exchange_and_without_a_recipe_of_that_all_rows_are_used_and_all
     comparison = comparison_of(launched)
     assert (comparison.verdict, comparison.note) == (NOT_COMPARED, "no recipe is declared for what it computes")
     assert comparison.examples == comparison.expected_examples
-    task, record, initial = launched.task, launched.record, initial_weights(launched.task)
-    rows = np.split(RowOrder(len(dataset.load(task).train_labels), task.seed).cut(0, task.batch), record.shards)
-    for rank, losses in enumerate(record.shard_losses):
-        weights = _repeated(initial, rank, record.shards) if _is_sharded(strategy) else initial
-        batch = Batch(0, rows[rank], dataset.load(task))
-        exact = {name: value.astype(np.float64) for name, value in weights.items()}
-        first = loss_and_gradients(task, exact, batch.features.astype(np.float64), batch.labels).loss
-        assert losses[0] == pytest.approx(first, rel=LOSS_TOLERANCE)
+    task, record, data = launched.task, launched.record, dataset.load(launched.task)
+    initial, is_sharded = initial_weights(task), SHARDING_OF in strategies()[strategy].compared_with
+    shards = np.split(RowOrder(len(data.train_labels), task.seed).cut(0, task.batch), record.shards)
+    for rank, rows in enumerate(shards):
+        weights = _repeated(initial, rank, record.shards) if is_sharded else initial
+        first = _in_float64(task, weights, data, rows).loss
+        assert record.shard_losses[rank][0] == pytest.approx(first, rel=LOSS_TOLERANCE)
     weights = final_weights(record, launched.folder)
     assert all((weights[name] != initial[name]).mean() > 0.9 for name in initial)
 
@@ -166,9 +142,8 @@ def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_m
     data = dataset.load(task)
     order = RowOrder(len(data.train_labels), task.seed)
     for step, loss in enumerate(record.losses):
-        batch = Batch(step, order.cut(step * task.batch, (step + 1) * task.batch), data)
-        features = batch.features.astype(np.float64)
-        results = [loss_and_gradients(task, model, features, batch.labels) for model in models]
+        rows = order.cut(step * task.batch, (step + 1) * task.batch)
+        results = [_in_float64(task, model, data, rows) for model in models]
         worker = min(range(record.world_size), key=lambda number: abs(results[number].loss - loss))
         assert loss == pytest.approx(results[worker].loss, rel=LOSS_TOLERANCE), f"step {step}, after {taken} steps"
         update(task, models[worker], results[worker].gradients, step)
@@ -179,8 +154,10 @@ def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_m
     assert min(deviations) < WEIGHT_TOLERANCE
 
 
-def _is_sharded(strategy: str) -> bool:
-    return SHARDING_OF in strategies()[strategy].compared_with
+def _in_float64(task: Task, weights: State, data: Dataset, rows: np.ndarray) -> Computed:
+    """What these rows give by the contract."""
+    exact = {name: value.astype(np.float64) for name, value in weights.items()}
+    return loss_and_gradients(task, exact, data.train_features[rows].astype(np.float64), data.train_labels[rows])
 
 
 def _repeated(weights: State, rank: int, workers: int) -> State:
@@ -256,38 +233,13 @@ def test_without_exchange_no_gradient_is_sent(strategy, case, trained):
     assert record.wire_bytes_per_step < parameter_bytes(record.task) / 2
 
 
-@pytest.fixture(scope="module")
-def trained_in_grid(tmp_path_factory):
-    """A function that trains all cases of a world in the grid, joining it once, and returns what one of them left."""
-    folders = {}
-
-    def train(strategy, workers):
-        folder = folders[strategy, workers] = tmp_path_factory.mktemp("grid")
-        tasks = []
-        for name, (preset, overrides) in grid_of(strategy, workers).items():
-            task = contract_task(preset, workers, folder, **overrides)
-            files = {"record": folder / f"{name}.json", "checkpoint": folder / f"{name}.safetensors"}
-            tasks.append(dataclasses.replace(task, **files, deadline_seconds=900))
-        return train_all(strategies()[strategy], [Case(task) for task in tasks])
-
-    outcome_of = cache(train)
-
-    def what_is_left(strategy, workers, case):
-        status, output = outcome_of(strategy, workers)
-        assert status == 0, output
-        folder = folders[strategy, workers]
-        return Launched(status, output, read_record(folder / f"{case}.json", Record), folder)
-
-    return what_is_left
-
-
 @pytest.mark.grid
 @pytest.mark.parametrize(
     ("strategy", "workers", "case"),
     [(*world, case) for world in dict.fromkeys([*worlds("digits"), *worlds("pathway")]) for case in grid_of(*world)],
 )
-def test_the_grid_follows_the_oracle(strategy, workers, case, trained_in_grid, comparison_of):
-    launched = trained_in_grid(strategy, workers, case)
+def test_the_grid_follows_the_oracle(strategy, workers, case, trained, comparison_of):
+    launched = trained(strategy, case, workers)
     assert_follows(launched, comparison_of(launched))
     assert launched.record.world_size == workers
 

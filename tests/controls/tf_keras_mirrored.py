@@ -6,11 +6,8 @@ import tensorflow as tf
 
 from tests.controls import broken_keras
 from tests.controls.broken_tensorflow import move
+from tests.controls.tf_mirrored import second_copy
 from tf_impl import fit
-
-
-def second_copy(variable):
-    return variable.values[1]
 
 
 def summed(gradients):

@@ -264,8 +264,9 @@ def test_files_are_found_as_torchvision_nist_and_kaggle_lay_them_out_and_standar
 ):
     root = tmp_path if given else own_cache / "mnist"
     lay_out(root / place, digits_28, style)
-    # What macOS leaves beside a file, which another one is named as.
-    (root / place / f"._{MNIST_FILES[0]}").touch()
+    for path in [each for each in (root / place).rglob("*-ubyte*") if each.is_file()]:
+        # What macOS leaves beside a file, named nearly as that is.
+        (path.parent / f"._{path.name}").touch()
     assert_rows_are(load_from(given and root / given), digits_28)
 
 
@@ -356,7 +357,7 @@ FILE_DAMAGES = {
     "a page of HTML": ("", lambda content: b"<html>not found</html>", "isn't an IDX file"),
     "not gzip": (".gz", lambda content: b"not gzip", "can't be read"),
     "gzip without its end": (".gz", lambda content: content[:-12], "can't be read"),
-    "gzip with a flipped byte": (".gz", lambda content: content[:200] + b"\0" + content[201:], "can't be read"),
+    "gzip with a wrong byte": (".gz", lambda content: content[:10] + b"\xff" + content[11:], "can't be read"),
 }
 
 

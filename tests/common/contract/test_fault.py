@@ -39,6 +39,7 @@ def test_every_kind_has_its_values_and_its_words(text, fault, words):
         ("kill:rank=1,step=0", "give step a whole number from 1 on"),
         ("slow:rank=1,factor=nan", "give factor a number from 1 on"),
         ("host:name=a b,step=2", "give name that of a virtual host, as in host:name=host2,step=150"),
+        ("host:name=,step=2", "give name that of a virtual host"),
         ("late:rank=1,seconds=inf", "give seconds a number from 0 on"),
     ],
 )
