@@ -5,7 +5,7 @@ from unittest.mock import patch
 import horovod.tensorflow as hvd
 
 from tests.controls.broken_horovod import OF_HOROVOD
-from tests.controls.broken_tensorflow import OF_GRADIENTS, diverging
+from tests.controls.broken_tensorflow import diverging, one_step_old
 
 
 def second_copy(variable):
@@ -29,11 +29,8 @@ def leaving_one_out(script):
     return patch.object(hvd, "DistributedGradientTape", wrap)
 
 
-CONTROLS = (
-    OF_GRADIENTS
-    | OF_HOROVOD
-    | {
-        "one_left_out": leaving_one_out,
-        "diverged": lambda script: diverging(second_copy),
-    }
-)
+CONTROLS = OF_HOROVOD | {
+    "one_left_out": leaving_one_out,
+    "one_step_old": one_step_old,
+    "diverged": lambda script: diverging(second_copy),
+}

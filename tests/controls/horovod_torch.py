@@ -15,10 +15,8 @@ def begin_others(gradient, begin=optimizer.allreduce_async_, **options):
     return (lambda: gradient) if gradient.shape == (outputs, inputs) else begin(gradient, **options)
 
 
-CONTROLS = (
-    OF_REPLICAS
-    | OF_HOROVOD
-    | {
-        "one_left_out": lambda script: patch.object(optimizer, "allreduce_async_", begin_others),
-    }
-)
+CONTROLS = OF_HOROVOD | {
+    "one_left_out": lambda script: patch.object(optimizer, "allreduce_async_", begin_others),
+    "one_step_old": OF_REPLICAS["one_step_old"],
+    "diverged": OF_REPLICAS["diverged"],
+}
