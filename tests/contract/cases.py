@@ -38,9 +38,6 @@ DIFFERING = {"replicas_apart": "skipped_broadcast", "replicas_diverge": "diverge
 INTERRUPTED = "interrupted"
 """A case that ends after 60 steps, with checkpoints on the way; another one goes on from its last."""
 
-OVER_MPI = "sum_over_mpi"
-"""A control of another launcher's worlds."""
-
 NETWORKS = {
     "text": ("text_gpt", {}),
     "images": ("mnist_cnn", {"batch_norm": "local"}),
@@ -101,7 +98,7 @@ def with_option(name: str, other_maths: bool) -> dict[str, tuple[str, object]]:
 
 def broken(name: str) -> list[str]:
     """Names of the controls, each of which has to be caught."""
-    return [control for control in (*controls_of(strategies()[name]), *own_controls(name)) if control != OVER_MPI]
+    return [*controls_of(strategies()[name]), *own_controls(name)]
 
 
 def stopped(name: str) -> list[str]:
@@ -127,7 +124,7 @@ def asynchronous_without_exchange(name: str) -> list[str]:
 
 def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
     """The case of a strategy, with files of its own in the folder."""
-    control = case if case in broken(name) or case in ("apart_then_broadcast", OVER_MPI) else ""
+    control = case if case in broken(name) or case == "apart_then_broadcast" else ""
     control = DIFFERING.get(case, control)
     if case.startswith("replicas_"):
         options["check_replicas"] = True

@@ -22,24 +22,6 @@ def changed_gradients(change) -> AbstractContextManager:
     return patch.object(model, "update", update)
 
 
-def one_step_old() -> AbstractContextManager:
-    """Every step takes the gradients of the step before, and the first takes none.
-
-    They wait where a state begins with them, under names of their own.
-    """
-
-    def begin(task, state, begin=model.begin):
-        begun = begin(task, state)
-        return begun | {f"{name}.old": 0 * begun[name] for name in model.parameter_names(task)}
-
-    def update(task, state, gradients, rate, update=model.update):
-        before = {name: state[f"{name}.old"] for name in gradients}
-        kept = {f"{name}.old": gradient for name, gradient in gradients.items()}
-        return update(task, state, before, rate) | kept
-
-    return patch.multiple(model, begin=begin, update=update)
-
-
 def diverging() -> AbstractContextManager:
     """Worker 1, and no other, takes twice the gradients in step 50, which the schedule tells by its rate."""
 
@@ -76,7 +58,6 @@ OF_GRADIENTS = {
     "float16": lambda script: changed_gradients(
         lambda name, gradient, rate, task: gradient.astype(jnp.float16).astype(jnp.float32)
     ),
-    "one_step_old": lambda script: one_step_old(),
 }
 OF_REPLICAS = OF_GRADIENTS | {"diverged": lambda script: diverging()}
 OF_AVERAGES = OF_REPLICAS | {"sum": summing, "one_left_out": leaving_one_out}

@@ -6,7 +6,6 @@ import keras
 import tensorflow as tf
 
 from tests.controls.broken_tensorflow import move
-from tests.controls.generic import all_of
 from tf_impl import fit
 
 SGD = keras.optimizers.SGD
@@ -24,27 +23,6 @@ def with_changed_gradients(change):
 
 def rounded(gradients):
     return [tf.cast(tf.cast(gradient, tf.float16), tf.float32) for gradient in gradients]
-
-
-def one_step_old():
-    """Every step takes the gradients of the step before, and the first takes none."""
-    last = []
-
-    def create(task, state, *arguments, create=fit.create_model, **options):
-        model = create(task, state, *arguments, **options)
-        # Each replica keeps its own.
-        of_replicas = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM}
-        last[:] = [tf.Variable(tf.zeros_like(each.value), **of_replicas) for each in model.trainable_variables]
-        return model
-
-    def swap(gradients):
-        before = [tf.identity(kept) for kept in last]
-        with tf.control_dependencies(before):
-            for kept, gradient in zip(last, gradients, strict=True):
-                kept.assign(gradient)
-        return before
-
-    return all_of(patch.object(fit, "create_model", create), with_changed_gradients(swap))
 
 
 def diverging(second_copy):

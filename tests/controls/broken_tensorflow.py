@@ -5,7 +5,6 @@ from unittest.mock import patch
 import tensorflow as tf
 
 from common.contract.model import learning_rate
-from tests.controls.generic import all_of
 from tf_impl import model
 
 
@@ -18,29 +17,6 @@ def summed(*arguments, compute=model.loss_and_gradients):
 def rounded(*arguments, compute=model.loss_and_gradients):
     loss, gradients = compute(*arguments)
     return loss, [tf.cast(tf.cast(gradient, tf.float16), tf.float32) for gradient in gradients]
-
-
-def one_step_old(script):
-    """Every step takes the gradients of the step before, and the first takes none."""
-    last = []
-
-    def create(task, state, create=model.create_variables, **options):
-        variables = create(task, state, **options)
-        last[:] = [tf.Variable(tf.zeros_like(state[name]), **options) for name in model.parameter_names(task)]
-        return variables
-
-    def apply(task, variables, gradients, rate, strategy, apply=model.apply_sgd):
-        def swap(kept, gradient):
-            before = tf.identity(kept)
-            with tf.control_dependencies([before]):
-                kept.assign(gradient)
-            return before
-
-        pairs = zip(last, gradients, strict=True)
-        before = [strategy.extended.update(kept, swap, args=(gradient,)) for kept, gradient in pairs]
-        return apply(task, variables, before, rate, strategy)
-
-    return all_of(patch.object(model, "create_variables", create), patch.object(model, "apply_sgd", apply))
 
 
 def leaving_one_out(script):
@@ -89,6 +65,5 @@ def move(copy, distance):
 OF_GRADIENTS = {
     "sum": lambda script: patch.object(model, "loss_and_gradients", summed),
     "float16": lambda script: patch.object(model, "loss_and_gradients", rounded),
-    "one_step_old": one_step_old,
 }
 OF_REPLICAS = OF_GRADIENTS | {"one_left_out": leaving_one_out}

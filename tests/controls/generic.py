@@ -6,7 +6,7 @@ module here that has its name.
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from unittest.mock import patch
 
@@ -124,14 +124,7 @@ CONTROLS = {
 
 
 @contextmanager
-def all_of(*contexts: AbstractContextManager) -> Iterator[None]:
-    """A context of several."""
-    with ExitStack() as stack:
-        for context in contexts:
-            stack.enter_context(context)
-        yield
-
-
-def apart_with(context: AbstractContextManager) -> AbstractContextManager:
+def apart_with(context: AbstractContextManager) -> Iterator[None]:
     """Each rank begins with weights of its own, in a context without what makes them equal."""
-    return all_of(start_apart(), context)
+    with start_apart(), context:
+        yield

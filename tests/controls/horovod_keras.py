@@ -17,6 +17,5 @@ def reduce_others(gradient, reduce=hvd.allreduce, **options):
 
 CONTROLS = OF_HOROVOD | {
     "one_left_out": lambda script: patch.object(hvd, "allreduce", reduce_others),
-    "one_step_old": lambda script: broken_keras.one_step_old(),
     "diverged": lambda script: broken_keras.diverging(second_copy),
 }

@@ -5,7 +5,7 @@ from unittest.mock import patch
 import horovod.tensorflow as hvd
 
 from tests.controls.broken_horovod import OF_HOROVOD
-from tests.controls.broken_tensorflow import diverging, one_step_old
+from tests.controls.broken_tensorflow import diverging
 
 
 def second_copy(variable):
@@ -31,6 +31,5 @@ def leaving_one_out(script):
 
 CONTROLS = OF_HOROVOD | {
     "one_left_out": leaving_one_out,
-    "one_step_old": one_step_old,
     "diverged": lambda script: diverging(second_copy),
 }

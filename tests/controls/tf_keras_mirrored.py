@@ -37,7 +37,6 @@ CONTROLS = {
     "sum": lambda script: broken_keras.with_changed_gradients(summed),
     "float16": lambda script: broken_keras.with_changed_gradients(broken_keras.rounded),
     "one_left_out": leaving_one_out,
-    "one_step_old": lambda script: broken_keras.one_step_old(),
     "diverged": lambda script: broken_keras.diverging(second_copy),
     "skipped_broadcast": lambda script: patch.object(fit, "create_model", created_apart),
 }

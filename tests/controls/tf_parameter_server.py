@@ -7,8 +7,6 @@ import tensorflow as tf
 from common.contract.task import PRESETS
 from tests.controls.broken_tensorflow import OF_GRADIENTS
 
-Coordinator = tf.distribute.coordinator.ClusterCoordinator
-
 
 def leaving_one_out(script):
     """The gradient of the first layer's weight is the first worker's alone."""
@@ -19,17 +17,4 @@ def leaving_one_out(script):
     return patch.object(tf, "add_n", add_all)
 
 
-def one_step_old(script):
-    """The coordinator gives on the gradients that it fetched a step before."""
-    last = []
-
-    def fetch(coordinator, values, fetch=Coordinator.fetch):
-        parts = fetch(coordinator, values)
-        before = [*last] or [gradients for _, _, gradients, _ in parts]
-        last[:] = [gradients for _, _, gradients, _ in parts]
-        return [(loss, count, old, number) for (loss, count, _, number), old in zip(parts, before, strict=True)]
-
-    return patch.object(Coordinator, "fetch", fetch)
-
-
-CONTROLS = OF_GRADIENTS | {"one_left_out": leaving_one_out, "one_step_old": one_step_old}
+CONTROLS = OF_GRADIENTS | {"one_left_out": leaving_one_out}
