@@ -29,23 +29,11 @@ def leaving_one_out(script):
     return patch.object(tf.distribute.StrategyExtended, "batch_reduce_to", reduce)
 
 
-def starting_apart(second_copy):
-    """The second replica's weights are moved once the variables are made.
+def diverging(second_copy):
+    """The second replica's first parameter is moved in step 50, which the schedule tells by its rate.
 
     `second_copy` gives that replica's copy of a variable, and None where another process has it.
     """
-
-    def create(task, state, create=model.create_variables):
-        variables = create(task, state)
-        for parameter in variables.parameters:
-            move(second_copy(parameter), 0.001)
-        return variables
-
-    return patch.object(model, "create_variables", create)
-
-
-def diverging(second_copy):
-    """The second replica's first parameter is moved in step 50, which the schedule tells by its rate."""
 
     def apply(task, variables, gradients, rate, strategy, apply=model.apply_sgd):
         applied = apply(task, variables, gradients, rate, strategy)

@@ -5,20 +5,11 @@ from unittest.mock import patch
 import tensorflow as tf
 
 from tests.controls import broken_keras
-from tests.controls.broken_tensorflow import move
 from tests.controls.tf_mirrored import second_copy
-from tf_impl import fit
 
 
 def summed(gradients):
     return [gradient * tf.distribute.get_strategy().num_replicas_in_sync for gradient in gradients]
-
-
-def created_apart(*arguments, create=fit.create_model):
-    model = create(*arguments)
-    for variable in model.trainable_variables:
-        move(second_copy(variable.value), 0.001)
-    return model
 
 
 def leaving_one_out(script):
@@ -38,5 +29,4 @@ CONTROLS = {
     "float16": lambda script: broken_keras.with_changed_gradients(broken_keras.rounded),
     "one_left_out": leaving_one_out,
     "diverged": lambda script: broken_keras.diverging(second_copy),
-    "skipped_broadcast": lambda script: patch.object(fit, "create_model", created_apart),
 }
