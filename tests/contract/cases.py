@@ -122,10 +122,10 @@ def asynchronous_without_exchange(name: str) -> list[str]:
     return ["asynchronous_without_exchange"] if without_exchange(name) and strategies()[name].synchronous_with else []
 
 
-def case_of(name: str, case: str, folder: Path, **options: object) -> Case:
+def case_of(name: str, case: str, folder: Path) -> Case:
     """The case of a strategy, with files of its own in the folder."""
-    control = case if case in broken(name) or case == "apart_then_broadcast" else ""
-    control = DIFFERING.get(case, control)
+    is_control = case in broken(name) or case == "apart_then_broadcast"
+    control, options = DIFFERING.get(case, case if is_control else ""), dict[str, object]()
     if case.startswith("replicas_"):
         options["check_replicas"] = True
     if case in without_exchange(name) + asynchronous_without_exchange(name):
