@@ -34,7 +34,6 @@ from tests.common.records.recoveries import RESTARTED, attempt
             ),
             "rank 1 slowed down 3 times, 2.8 times in fact, no step after it, 0 steps computed twice",
         ),
-        (Recovery(attempts=[attempt(0, 1, 1)]), "no fault, 0 steps computed twice"),
     ],
 )
 def test_an_account_in_words(account, words):

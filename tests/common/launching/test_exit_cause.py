@@ -1,7 +1,6 @@
 """common/launching/exit_cause.py: how a launch ended is read from lines that programs print, and its status."""
 
 import dataclasses
-import re
 
 import pytest
 
@@ -9,109 +8,20 @@ from common.declarations.strategy import MPIRUN_CAUSE, MPIRUN_SIGNAL, PROCESS, S
 from common.errors import print_failure, print_note, print_refusal
 from common.launching import exit_cause
 from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
-from common.paths import ROOT
 
+NOTE = "lockstep: note: no private network\n"
+REFUSED = "lockstep: a batch of 63\n"
+LOST = "lockstep: failed: rank 0 lost another worker\n"
+NOTICED = "prterun noticed that process rank 3 with PID 4262 on node vm exited on\nsignal 9 (Killed).\n"
+"""By Open MPI 5; mpirun of Open MPI 4 wraps lines elsewhere."""
 
-@pytest.mark.parametrize(
-    ("status", "log", "ended"),
-    [
-        (1, "lockstep: note: no private network\nlockstep: a batch of 63\n", Ended("unsupported", "a batch of 63")),
-        (1, "lockstep: a batch of 63\nlockstep: failed: worker 1 ended\n", Ended("failed", "worker 1 ended")),
-        (
-            1,
-            "host2| lockstep: failed: worker 1 ended\nhost1| lockstep: failed: Gloo\n",
-            Ended("failed", "worker 1 ended"),
-        ),
-        (1, "lockstep: note: no private network\nTraceback\n", Ended("failed", "It ended with status 1.")),
-        (TIMED_OUT_STATUS, "lockstep: a batch\n", Ended("failed", "It was ended by its deadline of 60 s.")),
-        (0, "lockstep: failed: worker 1 ended\n", Ended("ok")),
-    ],
+NOTICED_BY_4 = (
+    "host1| mpirun noticed that process rank 3 with PID 0 on node a-name exited\nhost1| on signal 9 (Killed).\n"
 )
-def test_a_log_and_a_status_say_whether_a_launch_refused_or_failed(status, log, ended):
-    assert exit_cause.read(status, 60.0, log) == ended
+ENDED_FIRST = "host1| [0]<stderr>:lockstep: failed: Lost.\nhost1| Process name: 1\nhost1| Exit code: {}\n"
+"""By horovodrun over Gloo, which reports signals as a shell does, and only of the process that ended first."""
 
-
-def reporting(*signals, silences=()):
-    """A launcher that reports signals and silent ranks so."""
-    return dataclasses.replace(PROCESS, signal_reports=signals, silence_reports=silences)
-
-
-# prterun's of Open MPI 5 and mpirun's of Open MPI 4, which wrap lines.
-NOTICED = [
-    "prterun noticed that process rank 3 with PID 4262 on node vm exited on\nsignal 9 (Killed).\n",
-    "host1| mpirun noticed that process rank 3 with PID 0 on node a-long-name exited\nhost1| on signal 9 (Killed).\n",
-]
-
-
-@pytest.mark.parametrize("log", NOTICED)
-def test_where_the_launcher_reports_a_signal_the_reason_names_it_with_the_rank(log):
-    reason = "rank 3 ended with signal 9, so all processes were ended."
-    assert exit_cause.read(137, 60.0, f"{log}lockstep: a batch\n", reporting(MPIRUN_SIGNAL)) == Ended("failed", reason)
-
-
-HOROVODRUN_SIGNAL = r"Process name: (?P<rank>\d+)\n(?:\S+\| )?Exit code: (?P<status>129|1[3-8]\d|19[0-2])\b"
-"""Of horovodrun over Gloo, which reports signals as a shell does, and only of the process that ended first."""
-
-
-@pytest.mark.parametrize("host", ["", "host1| "])
-def test_a_report_on_the_process_that_ended_first_comes_before_what_the_others_say_of_its_loss(host):
-    report = f"{host}to do so was:\n{host}Process name: 1\n{host}Exit code: 137\n"
-    log = f"{host}[0]<stderr>:lockstep: failed: Horovod lost a worker\n{report}"
-    reason = "rank 1 ended with signal 9, so all processes were ended."
-    assert exit_cause.read(1, 60.0, log, reporting(HOROVODRUN_SIGNAL, MPIRUN_SIGNAL)) == Ended("failed", reason)
-    by_itself = exit_cause.read(1, 60.0, log.replace("137", "1"), reporting(HOROVODRUN_SIGNAL))
-    assert by_itself == Ended("failed", "Horovod lost a worker")
-
-
-def test_srun_tells_a_signal_by_its_description():
-    log = "host1| srun: error: host2: task 1: {}\n"
-    killed = exit_cause.read(137, 60.0, log.format("Killed"), reporting(SRUN_SIGNAL))
-    assert killed == Ended("failed", "rank 1 ended with signal Killed, so all processes were ended.")
-    by_itself = exit_cause.read(1, 60.0, log.format("Exited with exit code 1"), reporting(SRUN_SIGNAL))
-    assert by_itself == Ended("failed", "It ended with status 1.")
-
-
-COORDINATED = (r"no heartbeat of:\n(?P<rank>\d+)", "no answer to a heartbeat")
-
-
-@pytest.mark.parametrize(
-    ("log", "rank"),
-    [
-        ("no heartbeat of:\n1\n", 1),
-        ("no answer to a heartbeat\n", 0),
-        # A rank 0 that goes on after all misses the others.
-        ("no answer to a heartbeat\nno heartbeat of:\n1\n", 0),
-    ],
-)
-def test_a_rank_that_no_longer_answers_comes_before_what_the_others_say_of_its_loss(log, rank):
-    log = f"{log}lockstep: failed: worker {1 - rank} ended with signal 6, so all processes were ended.\n"
-    reason = f"rank {rank} stopped answering, so all processes were ended."
-    assert exit_cause.read(1, 60.0, log, reporting(silences=COORDINATED)) == Ended("failed", reason)
-    assert exit_cause.read(TIMED_OUT_STATUS, 60.0, log, reporting(silences=COORDINATED)).reason.startswith(
-        "It was ended by its"
-    )
-
-
-@pytest.mark.parametrize(
-    "ended", ["worker 1 ended with signal 9", "worker 1 was stopped by a signal, and then worker 0 ended with status 1"]
-)
-def test_a_signal_to_the_first_process_comes_before_what_the_others_say_of_its_loss(ended):
-    reason = f"{ended}, so all processes were ended."
-    lost = "lockstep: failed: rank 0 lost another worker"
-    assert exit_cause.read(1, 60.0, f"{lost}\nlockstep: failed: {reason}\n") == Ended("failed", reason)
-
-
-def test_what_a_rank_says_comes_before_the_status_of_the_first_process():
-    lost = "lockstep: failed: rank 0 lost another worker"
-    by_itself = f"{lost}\nlockstep: failed: worker 1 ended with status 9, so all processes were ended.\n"
-    assert exit_cause.read(1, 60.0, by_itself) == Ended("failed", "rank 0 lost another worker")
-
-
-def test_what_a_rank_says_of_its_own_failure_comes_before_a_signal():
-    log = f"{NOTICED[0]}lockstep: failed: a loss is missing\n"
-    assert exit_cause.read(1, 60.0, log, reporting(MPIRUN_SIGNAL)) == Ended("failed", "a loss is missing")
-
-
+RANK_LOST = "lockstep: failed: worker {} ended with signal 6, so all processes were ended.\n"
 LINE = "-" * 74
 PAGE = f"""{LINE}
 At least one pair of MPI processes are unable to reach each other for
@@ -121,23 +31,91 @@ that it can be used to communicate between these processes.
 """
 LAST_PAGE = f"{LINE}\nprterun has exited due to process rank 0 with PID 0 on node vm.\n{LINE}\n"
 
+MPIRUN = dataclasses.replace(PROCESS, signal_reports=(MPIRUN_SIGNAL,), cause_report=MPIRUN_CAUSE)
+SRUN = dataclasses.replace(PROCESS, signal_reports=(SRUN_SIGNAL,))
+_HOROVODRUN_SIGNAL = r"Process name: (?P<rank>\d+)\n(?:\S+\| )?Exit code: (?P<status>129|1[3-8]\d|19[0-2])\b"
+HOROVODRUN = dataclasses.replace(PROCESS, signal_reports=(_HOROVODRUN_SIGNAL, MPIRUN_SIGNAL))
+COORDINATED = dataclasses.replace(
+    PROCESS, silence_reports=(r"no heartbeat of:\n(?P<rank>\d+)", "no answer to a heartbeat")
+)
+
+
+def ended_by_signal(rank, number=9):
+    return f"rank {rank} ended with signal {number}, so all processes were ended."
+
+
+def silent(rank):
+    return f"rank {rank} stopped answering, so all processes were ended."
+
 
 @pytest.mark.parametrize(
-    ("log", "reason"),
+    ("launcher", "log", "reason"),
     [
-        (
+        pytest.param(PROCESS, f"{NOTE}Traceback\n", "It ended with status 1.", id="notes and what others print"),
+        pytest.param(PROCESS, f"{REFUSED}lockstep: failed: worker 1 ended\n", "worker 1 ended", id="before a refusal"),
+        pytest.param(PROCESS, "host2| lockstep: failed: One.\nlockstep: failed: Two.", "One.", id="the first failure"),
+        pytest.param(
+            PROCESS,
+            f"{LOST}lockstep: failed: worker 1 ended with signal 9.\n",
+            "worker 1 ended with signal 9.",
+            id="a signal that we tell before what the others say of its loss",
+        ),
+        pytest.param(
+            PROCESS,
+            f"{LOST}lockstep: failed: worker 1 was stopped by a signal, and then worker 0 ended.\n",
+            "worker 1 was stopped by a signal, and then worker 0 ended.",
+            id="as well where a signal stopped it",
+        ),
+        pytest.param(
+            PROCESS,
+            f"{LOST}lockstep: failed: worker 1 ended with status 9.\n",
+            "rank 0 lost another worker",
+            id="what a rank says before a status",
+        ),
+        pytest.param(MPIRUN, f"{NOTICED}{REFUSED}", ended_by_signal(3), id="the launcher's report before a refusal"),
+        pytest.param(MPIRUN, NOTICED_BY_4, ended_by_signal(3), id="also where it wraps lines"),
+        pytest.param(MPIRUN, f"{NOTICED}lockstep: failed: a loss\n", "a loss", id="what a rank says before the report"),
+        pytest.param(SRUN, "srun: error: host2: task 1: Killed\n", ended_by_signal(1, "Killed"), id="srun's words"),
+        pytest.param(
+            SRUN, "srun: error: host2: task 1: Exited with exit code 1\n", "It ended with status 1.", id="srun"
+        ),
+        pytest.param(
+            HOROVODRUN,
+            ENDED_FIRST.format(137),
+            ended_by_signal(1),
+            id="the process that ended first before what the others say of its loss",
+        ),
+        pytest.param(HOROVODRUN, ENDED_FIRST.format(1), "Lost.", id="unless it ended by itself"),
+        pytest.param(COORDINATED, f"no heartbeat of:\n1\n{RANK_LOST.format(0)}", silent(1), id="a silent rank"),
+        pytest.param(COORDINATED, f"no answer to a heartbeat\n{RANK_LOST.format(1)}", silent(0), id="silent rank 0"),
+        pytest.param(
+            COORDINATED,
+            f"no answer to a heartbeat\nno heartbeat of:\n1\n{RANK_LOST.format(1)}",
+            silent(0),
+            id="rank 0 that goes on after all misses the others",
+        ),
+        pytest.param(
+            MPIRUN,
             PAGE + LAST_PAGE,
             "The launcher gave up (At least one pair of MPI processes are unable to reach each other for MPI "
             "communications): unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words.",
+            id="a launcher's own cause where nobody else names one",
         ),
-        # That a process has ended is no cause.
-        (LAST_PAGE, "It ended with status 14."),
-        (f"{PAGE}lockstep: failed: rank 0: the disk is full\n", "rank 0: the disk is full"),
+        pytest.param(MPIRUN, LAST_PAGE, "It ended with status 1.", id="that a process has ended is no cause"),
+        pytest.param(MPIRUN, f"{PAGE}lockstep: failed: It is full.\n", "It is full.", id="a rank's own words first"),
     ],
 )
-def test_what_a_launcher_says_of_its_own_counts_where_nobody_else_names_a_cause(log, reason):
-    launcher = dataclasses.replace(PROCESS, cause_report=MPIRUN_CAUSE)
-    assert exit_cause.read(14, 60.0, log, launcher) == Ended("failed", reason)
+def test_a_launch_failed_for_the_first_cause_that_its_output_names(launcher, log, reason):
+    assert exit_cause.read(1, 60.0, log, launcher) == Ended("failed", reason)
+
+
+def test_a_status_or_a_refusal_alone_says_that_a_launch_did_not_fail_by_itself():
+    assert exit_cause.read(1, 60.0, NOTE + REFUSED) == Ended("unsupported", "a batch of 63")
+    assert exit_cause.read(0, 60.0, LOST) == Ended("ok")
+    at_the_deadline = Ended("failed", "It was ended by its deadline of 60 s.")
+    assert (
+        exit_cause.read(TIMED_OUT_STATUS, 60.0, f"{REFUSED}no answer to a heartbeat\n", COORDINATED) == at_the_deadline
+    )
 
 
 def test_what_programs_print_is_what_is_read(capsys):
@@ -151,14 +129,3 @@ def test_what_programs_print_is_what_is_read(capsys):
 
 def test_a_signal_is_told_as_a_shell_tells_it():
     assert [exit_cause.exit_status(status) for status in (0, 7, -9)] == [0, 7, 137]
-
-
-def test_the_prefix_is_typed_in_one_place_and_in_the_program_that_imports_nothing_of_ours():
-    folders = ("common", "reports", "pytorch_impl", "tf_impl", "horovod_impl")
-    typing = {
-        path.name
-        for folder in folders
-        for path in (ROOT / folder).rglob("*.py")
-        if re.search(r"[\"']lockstep: (?!between steps)", path.read_text())
-    }
-    assert typing == {"errors.py", "enter.py"}

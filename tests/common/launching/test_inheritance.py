@@ -31,6 +31,8 @@ def test_what_describes_another_world_is_left_out_and_named_in_one_note(launcher
     names = OF_ANOTHER_WORLD[launcher].split()
     for name in world_variables():
         monkeypatch.delenv(name)
+    note_what_is_left_out()
+    assert capsys.readouterr().out == ""
     for name in names:
         monkeypatch.setenv(name, "10.1.2.3")
     assert not inherited().keys() & {*names}
@@ -40,20 +42,12 @@ def test_what_describes_another_world_is_left_out_and_named_in_one_note(launcher
     assert line.endswith(f": {', '.join(sorted(names))}.")
 
 
-def test_without_another_world_there_is_no_note(monkeypatch, capsys):
-    for name in world_variables():
-        monkeypatch.delenv(name)
-    note_what_is_left_out()
-    assert capsys.readouterr().out == ""
-
-
 def test_every_family_says_how_its_launcher_tells_a_process_its_world():
     assert all(family.world_variables for family in catalogue.families().values())
 
 
-@pytest.mark.parametrize("name", PROXIES.split())
-def test_no_proxy_is_asked_for_the_hosts_of_a_world(name):
-    proxies = {name: "http://10.1.2.3:3128"}
+def test_no_proxy_is_asked_for_the_hosts_of_a_world():
+    proxies = dict.fromkeys(PROXIES.split(), "http://10.1.2.3:3128")
     assert inherited(proxies) == {}
     drop_proxies(proxies)
     assert proxies == {}

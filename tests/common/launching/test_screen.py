@@ -1,11 +1,15 @@
-"""common/launching/screen.py: the last thing on the screen is one sentence, and what hid it is in the log."""
+"""common/launching/screen.py: a launch without a step yet says what it waits for, and the last thing on the screen is
+one sentence; what hid it is in the log."""
 
 import os
+import queue
+import re
 
 import pytest
 
-from common.launching import exit_cause
+from common.launching import exit_cause, screen
 from common.launching.screen import ErrorOutput
+from common.measurement import startup
 
 OURS = "lockstep: failed: rank 1: /data/weights can't be written (No space left on device): free some space."
 PAGE = "Traceback (most recent call last):\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n=====\n"
@@ -31,7 +35,6 @@ def launch(log, *texts, status=1):
             ["a warning\n", f"{OURS}\n", "lockstep: failed: rank 0 lost another worker\n", PAGE],
             f"a warning\n{OURS[:-1]} (all error output: {{log}}).\n",
         ),
-        ([f"[1,0]<stderr>:{OURS}\n", PAGE], f"{OURS[:-1]} (all error output: {{log}}).\n"),
         # A page whose last line is open.
         ([PAGE, " "], f"{PAGE} \nlockstep: failed: numpy_threads ended with status 1 (all error output: {{log}}).\n"),
         (["lockstep: a batch of 63\n", PAGE], "lockstep: a batch of 63 (all error output: {log}).\n"),
@@ -44,18 +47,38 @@ def test_the_last_thing_on_the_screen_is_our_sentence_once_and_the_log_has_every
     assert log.read_text() == "".join(texts)
 
 
-def test_where_nothing_but_our_sentences_was_printed_there_is_no_log(tmp_path, capfd):
-    launch(tmp_path / "run.log", f"{OURS}\n", f"{OURS}\n")
-    assert capfd.readouterr().err == f"{OURS}\n"
-    assert not [*tmp_path.iterdir()]
-
-
-def test_where_the_log_cannot_be_kept_the_page_comes_before_the_sentence(tmp_path, capfd):
+@pytest.mark.parametrize(
+    ("texts", "status", "shown"),
+    [
+        pytest.param([OURS, OURS], 1, f"{OURS}\n", id="nothing but our sentences"),
+        pytest.param([OURS, PAGE], 1, f"{OURS}\n{PAGE}\n{OURS}\n", id="a log that can't be kept"),
+        pytest.param([OURS, PAGE], 0, f"{OURS}\n{PAGE}\n", id="a launch that goes on after a lost worker"),
+    ],
+)
+def test_without_a_log_nothing_is_hidden(texts, status, shown, tmp_path, capfd):
     (tmp_path / "file").touch()
-    launch(tmp_path / "file" / "run.log", f"{OURS}\n", PAGE)
-    assert capfd.readouterr().err == f"{OURS}\n{PAGE}{OURS}\n"
+    launch(tmp_path / "file" / "run.log", *(f"{text}\n" for text in texts), status=status)
+    assert capfd.readouterr().err == shown
 
 
-def test_a_launch_that_goes_on_after_a_lost_worker_shows_everything(tmp_path, capfd):
-    launch(tmp_path / "run.log", f"{OURS}\n", PAGE, status=0)
-    assert capfd.readouterr().err == f"{OURS}\n{PAGE}"
+def test_a_launch_says_how_many_of_its_processes_are_up_until_one_has_trained(tmp_path, monkeypatch):
+    notes = queue.Queue()
+    monkeypatch.setattr(screen, "print_note", notes.put)
+    monkeypatch.setattr(screen, "_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(screen, "_NEXT_SECONDS", 0.01)
+    monkeypatch.setenv(startup.FOLDER, str(tmp_path))
+    with screen.waiting(tmp_path, 64, 600.0):
+        first = re.fullmatch(
+            r"no step yet: 0 of 64 processes are up, (\d+) s until the deadline\.", notes.get(timeout=60)
+        )
+        # A busy machine lets it say that late.
+        assert 540 <= int(first[1]) <= 600
+        for process in range(3):
+            startup.leave_word(f"{startup.UP}{process}")
+        while not notes.get(timeout=60).startswith("no step yet: 3 of 64 processes are up"):
+            pass
+        startup.leave_word(startup.FIRST_STEP)
+    while not notes.empty():
+        notes.get()
+    with screen.waiting(tmp_path, 64, 600.0), pytest.raises(queue.Empty):
+        notes.get(timeout=0.5)
