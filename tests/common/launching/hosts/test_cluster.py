@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from common.contract.task import PRESETS
-from common.declarations.strategy import Launcher, Options
+from common.declarations.strategy import Launcher
 from common.errors import UserError
 from common.launching.executor import run_planned
+from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.hosts import cluster
 from common.launching.hosts.clocks import Offset
 from common.launching.hosts.cluster import Cluster
@@ -33,7 +34,6 @@ SPREAD = Launcher(
     command=lambda launch: ["spread"],
     across_hosts=lambda launch: [[[place.name, str(place.workers), place.network]] for place in launch.hosts],
 )
-
 
 VIRTUAL = Virtual(delay_seconds=0.0)
 
@@ -96,9 +96,10 @@ def told(assignment):
     return msgspec.json.decode(assignment.environment[VARIABLE], type=Site)
 
 
-def test_each_host_runs_what_the_launcher_says_and_is_told_of_all_hosts(ran, planned, tmp_path):
-    ran["ends_with"] = HostsOutcome(1, failed_host="host2", reason="host2 was lost.")
-    run_planned(planned(), tmp_path, cluster_of(3))
+def test_each_host_runs_what_the_launcher_says_and_is_told_of_all_hosts_which_the_record_keeps(ran, planned, tmp_path):
+    ran["ends_with"] = HostsOutcome(255, failed_host="host2", reason="host2 was lost.")
+    launch = planned()
+    record = run_planned(launch, tmp_path, cluster_of(3))
     network = "10.0.0.0/24"
     assert [each.commands for each in ran["assignments"]] == [[["host1", "2", network]], [["host2", "2", network]]]
     [first, second] = map(told, ran["assignments"])
@@ -106,6 +107,10 @@ def test_each_host_runs_what_the_launcher_says_and_is_told_of_all_hosts(ran, pla
     assert [(host.name, host.workers) for host in first.hosts] == [("host1", 2), ("host2", 2)]
     # All of the comparison's hosts, since launchers start processes of their own accord.
     assert ran["hosts"] == ["host1", "host2", "host3"]
+    assert ran["files"] == launch.job(tmp_path).files
+    assert (record.status, record.reason, record.name) == ("failed", "host2 was lost.", "numpy_threads, 2 hosts")
+    assert [host.clock_offset_seconds for host in record.hosts] == [0.0, 3600.0]
+    assert record.link == Link(bytes_per_second=1e7, round_trip_seconds=2e-4)
 
 
 def test_on_one_host_it_is_started_as_nox_would(ran, planned, tmp_path):
@@ -145,70 +150,20 @@ def test_a_failure_of_an_accounted_launch_is_noticed_when_its_hosts_saw_it(ran, 
     assert attempt.noticed_seconds > attempt.ended_seconds
 
 
-@pytest.mark.usefixtures("played_ssh")
-def test_a_host_that_names_a_file_elsewhere_writes_none_and_its_launch_fails(planned, tmp_path, monkeypatch):
-    launch, folder = planned(hosts=1), tmp_path / "results" / "one"
-    outside = tmp_path / "outside"
-    monkeypatch.setenv(
-        "COLLECTED", json.dumps({f"{launch.name}.json": "eA==", "../../x": "eA==", str(outside): "eA=="})
-    )
-    hostile = msgspec.structs.replace(member(1), host=SshHost("hostile", 4))
-    record = run_planned(launch, folder, cluster_of(1, members=[hostile]))
-    assert record.status == "failed"
-    assert record.reason.startswith("hostile sent back something else than the files that it was asked for ('../../x')")
-    assert {path.name for path in folder.iterdir()} == {f"{launch.name}.json", f"{launch.name}.log"}
-    assert not (tmp_path / "x").exists()
-    assert not outside.exists()
-
-
-@dataclasses.dataclass(frozen=True)
-class TracedOptions(Options):
-    trace: bool = True
-
-
-def test_what_a_host_is_asked_for_is_what_its_launch_leaves(ran, planned, tmp_path):
-    ran["ends_with"] = HostsOutcome(1)
-    launch = planned()
-    run_planned(launch, tmp_path, cluster_of(2))
-    assert ran["files"] == [f"{launch.name}.json", f"{launch.name}.evidence"]
-    run_planned(planned(options=TracedOptions), tmp_path, cluster_of(2))
-    assert [Path(name).suffix for name in ran["files"]] == [".json", ".evidence", ".trace"]
-    run_planned(planned(task=dataclasses.replace(TASK, checkpoint=Path("weights"))), tmp_path, cluster_of(2))
-    assert ran["files"] == [f"{launch.name}{suffix}" for suffix in (".json", ".evidence", ".safetensors")]
-
-
-def test_a_launch_that_failed_keeps_its_hosts_their_clocks_and_the_reason(ran, planned, tmp_path):
-    ran["ends_with"] = HostsOutcome(255, failed_host="host2", reason="host2 was lost (its connection ended): see.")
-    record = run_planned(planned(), tmp_path, cluster_of(2))
-    assert (record.status, record.reason) == ("failed", "host2 was lost (its connection ended): see.")
-    assert record.name == "numpy_threads, 2 hosts"
-    assert [host.clock_offset_seconds for host in record.hosts] == [0.0, 3600.0]
-    assert record.link == Link(bytes_per_second=1e7, round_trip_seconds=2e-4)
-
-
-def test_what_a_worker_says_before_it_fails_is_the_reason_with_its_host(ran, planned, tmp_path):
-    ran |= {"ends_with": HostsOutcome(1, failed_host="host2"), "log": "host2| lockstep: failed: the wire broke.\n"}
-    record = run_planned(planned(), tmp_path, cluster_of(2))
-    assert (record.status, record.reason) == ("failed", "host2: the wire broke.")
-
-
-def test_the_host_in_the_reason_is_the_one_that_said_it_and_not_the_first_that_ended(ran, planned, tmp_path):
-    log = "host1| waits\nhost2| [3]<stderr>:lockstep: failed: the wire broke.\nhost1| lockstep: failed: host2 left.\n"
-    ran |= {"ends_with": HostsOutcome(1, failed_host="host1"), "log": log}
-    assert run_planned(planned(), tmp_path, cluster_of(2)).reason == "host2: the wire broke."
-
-
-def test_a_signal_that_the_launcher_reports_is_the_reason_over_hosts_too(ran, planned, tmp_path):
-    ran |= {"ends_with": HostsOutcome(1, failed_host="host1"), "log": "host1| spread: rank 3, signal 9\n"}
+@pytest.mark.parametrize(
+    ("log", "status", "reason"),
+    [
+        ("host1| waits\nhost2| [3]<stderr>:lockstep: failed: It broke.\n", 1, "host2: It broke."),
+        ("host1| rank 3, signal 9\n", 1, "host1: rank 3 ended with signal 9, so all processes were ended."),
+        ("", TIMED_OUT_STATUS, "host1: It was ended by its deadline of 600 s."),
+    ],
+    ids=["the host that said it and not the first that ended", "a signal that the launcher reports", "a deadline"],
+)
+def test_the_reason_of_a_failure_comes_with_its_host(log, status, reason, ran, planned, tmp_path):
+    ran |= {"ends_with": HostsOutcome(status, failed_host="host1"), "log": log}
     reporting = dataclasses.replace(SPREAD, signal_reports=(r"rank (?P<rank>\d+), signal (?P<signal>\d+)",))
     record = run_planned(planned(launcher=reporting), tmp_path, cluster_of(2))
-    assert record.reason == "host1: rank 3 ended with signal 9, so all processes were ended."
-
-
-def test_a_deadline_is_told_as_on_one_machine(ran, planned, tmp_path):
-    ran["ends_with"] = HostsOutcome(124, failed_host="host1")
-    record = run_planned(planned(), tmp_path, cluster_of(2))
-    assert record.reason == "host1: It was ended by its deadline of 600 s."
+    assert (record.status, record.reason) == ("failed", reason)
 
 
 def test_what_one_process_holds_is_unsupported_over_hosts_and_nothing_is_started(ran, planned, tmp_path):

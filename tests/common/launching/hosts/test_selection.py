@@ -14,20 +14,17 @@ NAMES = st.text("abc019._-", max_size=20).map(lambda text: f"h{text}")
 HOSTS = st.lists(st.builds(SshHost, NAMES, st.integers(1, 10**6)), min_size=1, unique_by=lambda host: host.name)
 
 
-def test_without_options_it_is_this_machine_alone():
-    assert tyro.cli(Selection, args=[]).is_here
-    assert not tyro.cli(Selection, args=["--virtual-hosts", "2"]).is_here
-
-
-def test_hosts_are_named_in_a_list_or_in_a_file_of_mpis_format(tmp_path):
+def test_hosts_are_named_in_a_list_in_a_file_or_not_at_all(tmp_path):
     (tmp_path / "hosts").write_text("one slots=2\ntwo slots=4\n")
     expected = [SshHost("one", 2), SshHost("two", 4)]
     assert tyro.cli(Selection, args=["--hosts", "one:2,two:4"]).real_hosts() == expected
     assert tyro.cli(Selection, args=["--hostfile", str(tmp_path / "hosts")]).real_hosts() == expected
+    assert tyro.cli(Selection, args=[]).is_here
 
 
 def test_virtual_hosts_have_a_link_that_is_asked_for_in_tcs_words():
     selection = tyro.cli(Selection, args=["--virtual-hosts", "4", "--bandwidth", "10mbit", "1gbit", "--delay", "1ms"])
+    assert not selection.is_here
     assert selection.bandwidths_bits_per_second == (1e7, 1e9)
     assert selection.first_cable == Cable(1e7, 0.001)
     assert Selection(virtual_hosts=2).first_cable == Cable(None, 0.0)
@@ -37,14 +34,11 @@ def test_virtual_hosts_have_a_link_that_is_asked_for_in_tcs_words():
     ("values", "said"),
     [
         ({"hosts": "a", "virtual_hosts": 2}, "each name the hosts: give one of them"),
-        ({"hosts": "a", "hostfile": "b"}, "each name the hosts: give one of them"),
         ({"bandwidth": ("1mbit",)}, "are those of virtual hosts: add --virtual-hosts"),
-        ({"hosts": "a", "delay": "1ms"}, "are those of virtual hosts: add --virtual-hosts"),
         ({"cores_per_host": 0.5}, "are those of virtual hosts: add --virtual-hosts"),
         ({"virtual_hosts": 1}, "--virtual-hosts 1: give 2 or more"),
         ({"virtual_hosts": 2, "cores_per_host": 0.0}, "--cores-per-host 0: give a number above 0"),
         ({"virtual_hosts": 2, "bandwidth": ("1gbit", "1000mbit")}, "name each once"),
-        ({"virtual_hosts": 2, "bandwidth": ("100gbps",)}, "write 100gbit"),
         ({"virtual_hosts": 2, "delay": "soon"}, "isn't a time: write it like 1ms"),
     ],
 )
@@ -57,17 +51,12 @@ def test_a_list_is_read_as_it_is_written(hosts):
     assert parse_hosts(",".join(f"{host.name}:{host.slots}" for host in hosts)) == hosts
 
 
-def parsed(text):
-    """The hosts in a list, or why it was refused."""
-    try:
-        return parse_hosts(text)
-    except UserError as error:
-        return str(error)
-
-
 @given(st.text(max_size=30))
 def test_any_text_is_hosts_or_refused_in_one_line(text):
-    result = parsed(text)
+    try:
+        result = parse_hosts(text)
+    except UserError as error:
+        result = str(error)
     assert result
     assert isinstance(result, list) or (result.endswith(".") and "\n" not in result)
 
@@ -80,21 +69,16 @@ def test_a_host_without_a_number_has_one_slot():
     ("text", "said"),
     [
         ("", "names no host"),
-        ("host1,,host2", "names no host"),
         (":2", "names no host"),
         ("host1:2,host2,host1", "host1 stands twice"),
         ("host1,HOST1", "HOST1 stands twice"),
         ("host1:0", "whole number above 0"),
         ("host1:two", "whole number above 0"),
-        ("host1:-1", "whole number above 0"),
-        ("host1:1.5", "whole number above 0"),
         ("host1:", "whole number above 0"),
         ("host1:²", "whole number above 0"),
         ("me@host1:2", "write `User me` below `Host host1` in ~/.ssh/config"),
         ("-oProxyCommand=reboot", "can't be a host's name"),
-        ("host1;reboot", "can't be a host's name"),
         ("$(reboot)", "can't be a host's name"),
-        ("host 1", "can't be a host's name"),
         ("höst", "can't be a host's name"),
     ],
 )
@@ -112,13 +96,10 @@ def test_a_file_of_mpis_format_is_read(tmp_path):
     ("content", "said"),
     [
         ("# none\n", "names no host"),
-        ("host1 slots=2\nhost1 slots=2\n", "host1 stands twice"),
         ("host1 slots=none\n", "whole number above 0"),
         ("host1:2 slots=3\n", "said twice"),
         ("host1 slots=2 slots=3\n", "said twice"),
         ("host1 slots=2 rack=7\n", "`rack=7` isn't understood"),
-        ("me@host1 slots=2\n", "write `User me`"),
-        ("-v slots=2\n", "can't be a host's name"),
     ],
 )
 def test_a_file_that_can_not_be_meant_is_refused(content, said, tmp_path, refusal):

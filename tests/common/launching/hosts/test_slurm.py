@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from common.declarations.slurm import srun
-from common.errors import UserError
 from common.launching.hosts import slurm
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
@@ -47,11 +46,12 @@ def allocation(tmp_path, monkeypatch):
     return enter
 
 
-def test_nodes_have_as_many_slots_as_cores_where_nobody_asked_for_tasks(allocation):
+def test_nodes_have_as_many_slots_as_cores_where_nobody_asked_for_tasks_and_what_slurm_decided_is_kept(allocation):
     allocation()
     nodes = [SlurmNode("node1", 4, 4), SlurmNode("node2", 4, 4), SlurmNode("node5", 8, 8)]
-    assert slurm.nodes() == nodes
-    assert Selection(slurm=True).real_hosts() == nodes
+    assert Selection(slurm=True).real_hosts() == slurm.nodes() == nodes
+    decided = Allocated(job="7", partition="short", nodes="node[1-2,5]", cores_per_node=[4, 4, 8])
+    assert slurm.allocated(nodes) == decided
 
 
 @pytest.mark.parametrize("variable", ["SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"])
@@ -60,33 +60,23 @@ def test_nodes_have_as_many_slots_as_tasks_where_somebody_asked_for_them(allocat
     assert [node.slots for node in slurm.nodes()] == [1, 1, 1]
 
 
-def test_what_slurm_decided_is_kept(allocation):
-    allocation()
-    cores = [4, 4, 8]
-    assert slurm.allocated(slurm.nodes()) == Allocated(
-        job="7", partition="short", nodes="node[1-2,5]", cores_per_node=cores
-    )
-
-
-def test_outside_of_an_allocation_one_line_says_how_to_get_one(allocation):
-    with pytest.raises(UserError, match=r"this process is in none: .*salloc --nodes 2.*--submit"):
-        slurm.nodes()
+def test_outside_of_an_allocation_one_line_says_how_to_get_one(allocation, refusal):
+    said = refusal(slurm.nodes)
+    assert "this process is in none: start it within one, as by `salloc --nodes 2`, or add --submit" in said
 
 
 @pytest.mark.parametrize(
-    "change", [{"SLURM_JOB_CPUS_PER_NODE": "4"}, {"SLURM_JOB_CPUS_PER_NODE": "x"}, {"SLURM_JOB_CPUS_PER_NODE": ""}]
+    ("change", "said"),
+    [
+        ({"SLURM_JOB_CPUS_PER_NODE": "4"}, "don't describe an allocation (3 nodes, cores of 1)"),
+        ({"SLURM_JOB_CPUS_PER_NODE": "x"}, "don't describe an allocation (3 nodes, cores of 0)"),
+        ({"SLURM_JOB_NODELIST": "other"}, "The nodes of this allocation aren't known"),
+        ({"PATH": "/nowhere"}, "The nodes of this allocation aren't known"),
+    ],
 )
-def test_variables_that_describe_no_allocation_are_refused(allocation, change):
+def test_what_describes_no_allocation_is_refused(allocation, change, said, refusal):
     allocation(**change)
-    with pytest.raises(UserError, match=r"don't describe an allocation \(3 nodes, cores of \d\)"):
-        slurm.nodes()
-
-
-@pytest.mark.parametrize("change", [{"SLURM_JOB_NODELIST": "other"}, {"PATH": "/nowhere"}])
-def test_slurm_that_does_not_answer_is_one_line(allocation, change):
-    allocation(**change)
-    with pytest.raises(UserError, match="The nodes of this allocation aren't known"):
-        slurm.nodes()
+    assert said in refusal(slurm.nodes)
 
 
 @pytest.mark.parametrize("status", [0, 1])
@@ -99,15 +89,13 @@ def test_whether_srun_starts_mpi_is_tried_on_the_first_node(status, tmp_path, al
 
 
 @pytest.mark.parametrize("change", OTHER_TYPES)
-def test_nodes_of_different_types_are_not_compared(change):
+def test_nodes_of_different_types_are_not_compared(change, refusal):
     one, other = member(1), member(2)
     slurm.refuse_types([one, one])
-    with pytest.raises(UserError, match="host1 and host2 are nodes of different types"):
-        slurm.refuse_types([one, msgspec.structs.replace(other, **change)])
+    other = msgspec.structs.replace(other, **change)
+    assert "host1 and host2 are nodes of different types" in refusal(lambda: slurm.refuse_types([one, other]))
 
 
-def test_only_what_launches_in_slurm_can_be_submitted():
-    with pytest.raises(UserError, match="--submit hands the work to Slurm: add --slurm"):
-        SlurmOptions(submit=True)
-    with pytest.raises(UserError, match="give one of them"):
-        Selection(slurm=True, hosts="one:2")
+def test_only_what_launches_in_slurm_can_be_submitted(refusal):
+    assert "--submit hands the work to Slurm: add --slurm" in refusal(lambda: SlurmOptions(submit=True))
+    assert "give one of them" in refusal(lambda: Selection(slurm=True, hosts="one:2"))

@@ -18,7 +18,7 @@ from common.launching.executor import run_planned
 from common.launching.hosts import cluster
 from common.launching.hosts.ranks import HostsOutcome
 from common.launching.places.slurm_node import SlurmNode
-from common.launching.planned import Hosts, PlannedLaunch
+from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records.header import Allocated
 from tests.common.launching.hosts.test_cluster import cluster_of, member
@@ -39,31 +39,18 @@ LAUNCHES = [
 ]
 
 
-def node(number):
-    return msgspec.structs.replace(member(number), host=SlurmNode(f"node{number}", 2, 2))
-
-
-def nodes(count):
-    members = [node(number) for number in range(1, count + 1)]
-    return cluster_of(count, members=members, spread=Hosts(count, 2, 2), allocation=Allocated(job="7"))
-
-
-def started(monkeypatch, name, options, count, folder):
+def started(name, options, count, folder, assignments):
     """The lines on a launch of this strategy with two workers on each of so many nodes."""
-    noted = []
-
-    def run_over_hosts(assignments, *rest):
-        noted.extend(assignments)
-        return HostsOutcome(1, reason="It is only looked at.")
-
-    monkeypatch.setattr(cluster, "run_over_hosts", run_over_hosts)
+    hosts = [SlurmNode(f"node{number}", 2, 2) for number in range(1, count + 1)]
+    members = [msgspec.structs.replace(member(number), host=host) for number, host in enumerate(hosts, start=1)]
     program = catalogue.find(name)
     task = dataclasses.replace(PRESETS["digits"], workers=2 * count)
     launch = PlannedLaunch(program, 2 * count, "throughput", 1, task, program.options(**options), hosts=count)
-    run_planned(launch, folder, nodes(count))
+    assignments.clear()
+    run_planned(launch, folder, cluster_of(count, members=members, allocation=Allocated(job="7")))
     words = "".join(f" --{key.replace('_', '-')} {value}" for key, value in options.items())
     yield f"## {name}{words}: {2 * count} workers on {count} node{'s' if count > 1 else ''}"
-    for each in noted:
+    for each in assignments:
         yield f"here$ {shlex.join(each.host.command(['-m', 'common.launching.hosts.agent', 'run']))}"
         variables = [f"{key}={each.environment[key]}" for key in SHOWN if key in each.environment]
         yield f"{each.host.name}$ export {' '.join(variables)}"
@@ -73,6 +60,13 @@ def started(monkeypatch, name, options, count, folder):
 
 def text(monkeypatch, folder):
     """All launches, on a machine on which every environment is made, for a user who isn't root."""
+    noted = []
+
+    def run_over_hosts(assignments, *rest):
+        noted.extend(assignments)
+        return HostsOutcome(1, reason="It is only looked at.")
+
+    monkeypatch.setattr(cluster, "run_over_hosts", run_over_hosts)
     monkeypatch.setattr(
         cluster, "python_for", lambda program: Path(ROOT, ".nox", program.family.environment, "bin/python")
     )
@@ -86,7 +80,7 @@ def text(monkeypatch, folder):
         for count in (1, 2, 4)
         # On one node this launch is refused.
         if count > 1 or "mpi_starter" not in options
-        for line in started(monkeypatch, name, options, count, folder)
+        for line in started(name, options, count, folder, noted)
     ]
     plain = "\n".join(lines).replace(str(ROOT), "/lockstep")
     return plain.replace(cluster.sys.executable.replace(str(ROOT), "/lockstep"), "/lockstep/.nox/tools/bin/python")
