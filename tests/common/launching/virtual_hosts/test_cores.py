@@ -42,18 +42,17 @@ def test_the_first_version_gets_a_quota_of_each_period(parents, tmp_path):
     assert (folder / "cgroup.procs").read_text() == f"{os.getpid()}\n"
 
 
-def test_the_second_version_gets_it_in_one_line_once_the_parent_hands_out_processors(parents, tmp_path):
-    (tmp_path / "cgroup.subtree_control").write_text("memory\n")
-    parents((tmp_path, False))
-    folder = cores.make("1-a-host1", 1.5, os.getpid())
-    assert (folder / "cpu.max").read_text() == "30000 20000\n"
-    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu"
-
-
-def test_the_next_place_is_tried_where_the_nearest_hands_out_no_processors(parents, tmp_path):
-    (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
+@pytest.mark.parametrize("parents_controllers", ["memory", "cpu memory"])
+def test_the_second_version_gets_it_in_one_line_of_the_next_place_that_hands_out_processors(
+    parents_controllers, parents, tmp_path
+):
+    control = tmp_path / "cgroup.subtree_control"
+    control.write_text(parents_controllers)
     parents((tmp_path / "missing", False), (tmp_path, False))
-    assert cores.make("1-a-host1", 1.0, os.getpid()).parent == tmp_path
+    folder = cores.make("1-a-host1", 1.5, os.getpid())
+    assert folder.parent == tmp_path
+    assert (folder / "cpu.max").read_text() == "30000 20000\n"
+    assert control.read_text() == ("+cpu" if parents_controllers == "memory" else parents_controllers)
 
 
 def test_without_control_groups_a_share_of_cores_is_refused(parents):

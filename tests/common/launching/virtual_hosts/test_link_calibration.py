@@ -23,41 +23,41 @@ def measured(bits, seconds):
 
 
 @pytest.mark.parametrize(
-    "link",
-    [measured(100e6, 0.002), measured(91e6, 0.0021), measured(109e6, 0.0019)],
-    ids=["as asked", "a little less", "a little more"],
+    ("asked", "link"),
+    [
+        (ASKED, measured(100e6, 0.002)),
+        (ASKED, measured(91e6, 0.0021)),
+        (ASKED, measured(109e6, 0.0019)),
+        (Cable(None), measured(123e6, 0.5)),
+    ],
+    ids=["as asked", "a little less", "a little more", "nothing was asked for"],
 )
-def test_a_link_within_a_tenth_of_what_was_asked_for_is_accepted(link):
-    assert check(ASKED, link) == link
+def test_a_link_within_a_tenth_of_what_was_asked_for_is_accepted(asked, link):
+    assert check(asked, link) == link
 
 
-@pytest.mark.parametrize("bits", [89e6, 111e6])
-def test_a_link_that_misses_its_bandwidth_by_more_than_a_tenth_is_refused(bits):
-    with pytest.raises(UserError, match=f"carries {bits / 1e6:g} Mbit/s where 100 were asked for"):
-        check(ASKED, measured(bits, 0.002))
+@pytest.mark.parametrize(
+    ("bits", "seconds", "said"),
+    [
+        (89e6, 0.002, "carries 89 Mbit/s where 100 were asked for"),
+        (111e6, 0.002, "carries 111 Mbit/s where 100 were asked for"),
+        (100e6, 0.00179, "round trip takes 1.79 ms where twice its delay is 2"),
+        (100e6, 0.00221, "round trip takes 2.21 ms where twice its delay is 2"),
+    ],
+)
+def test_a_link_that_misses_what_was_asked_for_by_more_than_a_tenth_is_refused(bits, seconds, said, refusal):
+    assert said in refusal(lambda: check(ASKED, measured(bits, seconds)))
 
 
-@pytest.mark.parametrize("seconds", [0.00179, 0.00221])
-def test_a_link_that_misses_its_delay_by_more_than_a_tenth_is_refused(seconds):
-    with pytest.raises(UserError, match=f"round trip takes {seconds * 1e3:.4g} ms where twice its delay is 2"):
-        check(ASKED, measured(100e6, seconds))
-
-
-def test_of_a_link_without_bandwidth_and_delay_nothing_is_asked():
-    check(Cable(None), measured(123e6, 0.5))
-
-
-def test_a_single_host_has_no_link():
-    with pytest.raises(UserError, match="A single virtual host has no link to measure"):
-        measure(Description(ASKED, None, ("host1",), (2,), (1,)), 0.5)
-
-
-def test_a_lost_host_is_said_instead_of_a_measurement():
+def test_a_single_host_or_a_lost_one_is_said_instead_of_a_measurement(refusal):
+    single = Description(ASKED, None, ("host1",), (2,), (1,))
+    assert "A single virtual host has no link to measure" in refusal(lambda: measure(single, 0.5))
     gone = subprocess.Popen(["true"])
     gone.wait()
-    description = Description(ASKED, None, ("host1", "host2"), (gone.pid, gone.pid), (1, 1))
-    with pytest.raises(UserError, match=f"host of process {gone.pid} is gone.*see whether a host is lost"):
-        measure(description, 0.5)
+    with_a_lost_one = Description(ASKED, None, ("host1", "host2"), (gone.pid, gone.pid), (1, 1))
+    said = refusal(lambda: measure(with_a_lost_one, 0.5))
+    assert f"host of process {gone.pid} is gone" in said
+    assert "see whether a host is lost" in said
 
 
 @pytest.fixture
@@ -102,11 +102,3 @@ def test_a_sender_that_fails_ends_the_wait_of_the_others(played):
     with pytest.raises(UserError, match="The virtual link can't be measured"):
         played(serving, send)
     assert time.monotonic() - begin < 10
-
-
-def test_a_fault_of_a_receiver_is_raised_and_not_waited_for(played):
-    def broken(address, seconds, answer):
-        raise ZeroDivisionError("It is ours.")
-
-    with pytest.raises(ZeroDivisionError, match=r"It is ours\."):
-        played(broken, lambda *_: None)

@@ -22,17 +22,17 @@ def test_messages_come_one_by_one_as_what_was_sent(sockets):
     assert packets.receive(ours, type(None)) is None
 
 
-def test_a_refusal_is_the_same_sentence_for_the_receiver(sockets):
+@pytest.mark.parametrize(
+    ("sent", "raised", "said"),
+    [
+        (UserError("No veth: load it."), UserError, r"^No veth: load it\.$"),
+        (ZeroDivisionError("a bug"), RuntimeError, "ZeroDivisionError: a bug"),
+    ],
+)
+def test_a_refusal_is_the_same_for_the_receiver_and_a_fault_brings_its_traceback(sent, raised, said, sockets):
     ours, theirs = sockets
-    packets.send(theirs, UserError("No veth: load it."))
-    with pytest.raises(UserError, match=r"^No veth: load it\.$"):
-        packets.receive(ours, int)
-
-
-def test_a_fault_brings_its_traceback(sockets):
-    ours, theirs = sockets
-    packets.send(theirs, ZeroDivisionError("a bug"))
-    with pytest.raises(RuntimeError, match="ZeroDivisionError: a bug"):
+    packets.send(theirs, sent)
+    with pytest.raises(raised, match=said):
         packets.receive(ours, int)
 
 
