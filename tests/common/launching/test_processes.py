@@ -12,115 +12,88 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from common.launching.processes import free_ports, signals_held
+from common.launching.processes import exit_on_signals, free_ports, signals_held
 from common.paths import ROOT
 
-# A process that ignores SIGTERM, in a session of its own, whose parent is gone: what a framework's launcher can leave.
-STRAY = """
-import os, signal, sys, time
-reading, writing = os.pipe()
-if os.fork():
-    os.read(reading, 1)
-    sys.exit(int(sys.argv[1]))
-os.setsid()
-if os.fork():
-    os._exit(0)
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-open(sys.argv[2], "w").write(str(os.getpid()))
-os.write(writing, b".")
-time.sleep(600)
-"""
-
-GROUP = """
+GROUPS = """
 import json, os, sys
+import psutil
+from common.errors import UserError
 from common.launching import processes
-from common.launching.processes import run_group
-processes._GRACE_SECONDS = 0.3
-processes._RESTART_PAUSE_SECONDS = 0.2
-commands, deadline_seconds, *more = json.loads(sys.argv[1])
-outcome = run_group(commands, dict(os.environ), deadline_seconds, *more)
-print(json.dumps([outcome.status, outcome.timed_out]))
+processes._GRACE_SECONDS, processes._RESTART_PAUSE_SECONDS = 1.0, 0.2
+endings = {}
+for name, (commands, deadline_seconds, *more) in json.loads(sys.argv[1]).items():
+    try:
+        outcome = processes.run_group(commands, dict(os.environ), deadline_seconds, *more)
+        endings[name] = [outcome.status, outcome.timed_out]
+    except UserError as error:
+        endings[name] = str(error)
+    assert not psutil.Process().children(recursive=True), name
+print(json.dumps(endings))
 """
 
+SLEEP = ["sleep", "600"]
+FAILING = "exit 7"
+STOPPED = 'trap "touch left; exit" TERM; kill -STOP $$; exec sleep 600'
+KILLED_ONCE = "mkdir once && kill -9 $$; exit 0"
+DYING = "date +%s.%N >> starts; kill -9 $$"
 
-def run_group(commands, deadline_seconds, *more):
-    """processes.run_group in a process of its own, since it adopts and ends every descendant."""
-    arguments = [sys.executable, "-c", GROUP, json.dumps([commands, deadline_seconds, *more])]
-    result = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    return json.loads(result.stdout.splitlines()[-1])
+STRAY = """
+setsid sh -c 'trap "" TERM; echo $$ > stray; exec sleep 600' &
+until [ -s stray ]; do sleep 0.01; done
+"""
+"""A process that ignores SIGTERM, in a session of its own, whose parent is gone: what a framework's launcher can
+leave."""
 
 
 def python(source, *arguments):
     return [sys.executable, "-c", source, *arguments]
 
 
-def test_a_group_ends_with_zero_when_all_of_it_does():
-    assert run_group([python("pass"), python("pass")], 30) == [0, False]
+def run(command):
+    """How a process of its own ends, since one that runs a group adopts and ends every descendant."""
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
-def test_one_that_fails_ends_those_that_would_go_on():
-    assert run_group([python("import time; time.sleep(600)"), python("raise SystemExit(7)")], 30) == [7, False]
+def test_a_group_ends_as_the_first_that_fails_or_at_its_deadline_and_nobody_of_it_is_left(tmp_path):
+    def shell(source):
+        return ["sh", "-c", f"cd {tmp_path}; {source}"]
 
-
-def test_a_hanging_group_ends_at_its_deadline():
-    assert run_group([python("import time; time.sleep(600)")], 0.5) == [124, True]
-
-
-def test_a_stopped_process_ends_at_the_deadline_too():
-    assert run_group([python("import os, signal; os.kill(os.getpid(), signal.SIGSTOP)")], 1) == [124, True]
-
-
-def test_those_that_serve_end_with_those_that_are_waited_for():
-    assert run_group([python("pass"), python("import time; time.sleep(600)")], 30, 1) == [0, False]
-
-
-ONCE = """
-import os, signal, sys
-try:
-    open(sys.argv[1], "x")
-except FileExistsError:
-    sys.exit(0)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_one_that_a_signal_ends_is_started_again_where_that_is_asked_for(tmp_path):
-    command = python(ONCE, str(tmp_path / "first"))
-    assert run_group([command], 30, None, [0]) == [0, False]
-    (tmp_path / "first").unlink()
-    assert run_group([command], 30) == [-signal.SIGKILL, False]
-
-
-DYING = """
-import os, signal, sys, time
-with open(sys.argv[1], "a") as starts:
-    print(time.monotonic(), file=starts)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def test_one_that_always_dies_at_its_start_fails_with_the_signal_after_a_few_starts(tmp_path):
-    starts = tmp_path / "starts"
-    waiting = python("import time; time.sleep(600)")
-    assert run_group([python(DYING, str(starts)), waiting], 5, None, [0]) == [-signal.SIGKILL, False]
-    times = [float(line) for line in starts.read_text().split()]
-    assert len(times) == 4
-    assert min(later - earlier for earlier, later in itertools.pairwise(times)) >= 0.2
-
-
-def test_one_that_fails_by_itself_is_not_started_again():
-    assert run_group([python("raise SystemExit(7)")], 30, None, [0]) == [7, False]
-
-
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_stray_that_left_its_session_and_ignores_sigterm_is_ended(status, tmp_path):
-    pid_file = tmp_path / "pid"
-    assert run_group([python(STRAY, str(status), str(pid_file))], 30) == [status, False]
-    assert not psutil.pid_exists(int(pid_file.read_text()))
+    # More of each: how many are waited for, and which are started again where a signal ends them.
+    groups = {
+        "all end well": ([["true"], ["true"]], 30),
+        "one fails": ([SLEEP, shell(FAILING)], 30),
+        "one is stopped": ([shell(STOPPED)], 1),
+        "the second serves the first": ([["true"], SLEEP], 30, 1),
+        "one is killed": ([shell("kill -9 $$")], 30),
+        "one is killed once and started again": ([shell(KILLED_ONCE)], 30, None, [0]),
+        "one that may be started again always dies": ([shell(DYING), SLEEP], 30, None, [0]),
+        "one that may be started again fails by itself": ([shell(FAILING)], 30, None, [0]),
+        "one leaves a stray": ([shell(STRAY)], 30),
+        "a program is missing": ([[f"{tmp_path}/bin/python"]], 30),
+    }
+    result = run(python(GROUPS, json.dumps(groups)))
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout.splitlines()[-1]) == {
+        "all end well": [0, False],
+        "one fails": [7, False],
+        "one is stopped": [124, True],
+        "the second serves the first": [0, False],
+        "one is killed": [-signal.SIGKILL, False],
+        "one is killed once and started again": [0, False],
+        "one that may be started again always dies": [-signal.SIGKILL, False],
+        "one that may be started again fails by itself": [7, False],
+        "one leaves a stray": [0, False],
+        "a program is missing": f"{tmp_path}/bin/python is missing: delete the folder .nox and run nox again.",
+    }
+    assert (tmp_path / "left").exists(), "What is stopped may leave in order as well."
+    starts = [float(line) for line in (tmp_path / "starts").read_text().split()]
+    assert len(starts) == 4
+    assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 0.2
 
 
 UNKILLABLE = """
-import os, sys
+import os
 from common.errors import exit_with_one_line
 from common.launching import processes
 # As where a process waits for a device: no signal ends it.
@@ -134,41 +107,38 @@ finally:
 
 
 def test_a_process_that_not_even_sigkill_ends_is_a_failure_that_names_it():
-    result = subprocess.run(python(UNKILLABLE), cwd=ROOT, capture_output=True, text=True, timeout=20)
+    result = run(python(UNKILLABLE))
     assert result.returncode == 1
     assert re.fullmatch(r"lockstep: failed: Process \d+ is still there after SIGKILL: .+\.\n", result.stderr)
 
 
-def test_a_program_that_is_missing_is_one_line(tmp_path):
-    source = f"""
-from common.errors import exit_with_one_line
-from common.launching.processes import run_group
-exit_with_one_line(lambda: run_group([["{tmp_path}/bin/python"]], {{}}, 30))
-"""
-    result = subprocess.run(python(source), cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert result.returncode == 2
-    assert result.stderr == f"lockstep: {tmp_path}/bin/python is missing: delete the folder .nox and run nox again.\n"
+@pytest.fixture
+def handlers():
+    """The handlers of the signals that ask to leave, which are put back after the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    yield before
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
-GOING = """
-from common.launching.processes import exit_on_signals
-import signal
-exit_on_signals()
-try:
-    print("ready", flush=True)
-    signal.pause()
-finally:
-    print("left in order", flush=True)
-"""
+def test_the_first_signal_that_asks_to_leave_ends_this_process_in_order_and_others_change_nothing(handlers):
+    for number in handlers:
+        exit_on_signals()
+        with pytest.raises(SystemExit) as left:
+            signal.raise_signal(number)
+        assert left.value.code == 128 + number
+        for another in handlers:
+            signal.raise_signal(another)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_that_asks_to_leave_lets_what_was_begun_be_ended(number):
-    with subprocess.Popen(python(GOING), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "ready\n"
-        process.send_signal(number)
-        assert process.stdout.readline() == "left in order\n"
-        assert process.wait(30) == 128 + number
+def test_signals_are_held_in_the_main_thread_alone_which_is_where_python_acts_on_them(handlers):
+    with signals_held():
+        held = signal.getsignal(signal.SIGTERM)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(signals_held().__enter__).result()
+        assert signal.getsignal(signal.SIGTERM) is held
+    assert held is not handlers[signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) is handlers[signal.SIGTERM]
 
 
 STUBBORN = """
@@ -212,6 +182,15 @@ def test_a_signal_while_a_group_is_being_ended_does_not_cut_that_short(program, 
         assert not child.is_running()
 
 
+def test_a_group_ends_with_the_process_that_started_it_even_if_that_is_killed():
+    waiting = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    with subprocess.Popen(python(LEAVING, waiting, "60"), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        child = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+        psutil.wait_procs([child], timeout=30)
+        assert not child.is_running()
+
+
 ELSEWHERE = """
 import os, signal, threading, time
 from common.launching.processes import exit_on_signals, run_group
@@ -227,90 +206,54 @@ run_group([["sleep", "600"]], dict(os.environ), 60)
 
 
 def test_a_signal_that_interrupts_no_wait_ends_a_group_too():
-    assert subprocess.run([sys.executable, "-c", ELSEWHERE], timeout=30, cwd=ROOT).returncode == 128 + signal.SIGTERM
-
-
-def test_a_group_ends_with_the_process_that_started_it_even_if_that_is_killed():
-    waiting = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    with subprocess.Popen(python(LEAVING, waiting, "60"), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        child = psutil.Process(int(process.stdout.readline()))
-        process.kill()
-        psutil.wait_procs([child], timeout=30)
-        assert not child.is_running()
-
-
-def test_signals_are_held_in_the_main_thread_alone_which_is_where_python_acts_on_them():
-    before = signal.getsignal(signal.SIGTERM)
-    with signals_held():
-        held = signal.getsignal(signal.SIGTERM)
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(signals_held().__enter__).result()
-        assert signal.getsignal(signal.SIGTERM) is held
-    assert held is not before
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert run(python(ELSEWHERE)).returncode == 128 + signal.SIGTERM
 
 
 TASKS = """
-import os, sys
-from common.errors import exit_with_one_line
-from common.launching.processes import run_tasks
-if "ENDING" in os.environ:
-    sys.exit(int(os.environ["ENDING"]))
-tasks = {"worker 0": {"ENDING": "0"}, "worker 1": {"ENDING": sys.argv[1]}}
-exit_with_one_line(lambda: run_tasks(tasks, dict(os.environ), 30))
-"""
-
-
-@pytest.mark.parametrize(
-    ("ending", "status", "line"),
-    [
-        ("0", 0, ""),
-        ("2", 2, ""),
-        ("3", 1, "lockstep: failed: worker 1 ended with status 3, so all processes were ended.\n"),
-    ],
-)
-def test_a_script_without_a_launcher_runs_once_for_each_task_and_ends_as_they_did(ending, status, line):
-    result = subprocess.run(python(TASKS, ending), cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stderr) == (status, line)
-
-
-LOSING = """
-import os, signal, sys
+import os, sys, time
 import psutil
 from common.errors import exit_with_one_line
 from common.launching import processes
-if "SIGNAL" in os.environ:
-    os.kill(os.getpid(), int(os.environ["SIGNAL"]))
-if "WAITING" in os.environ:
-    # As a worker that ends for want of another one.
+end = os.environ.get("END")
+if end == "for want of another":
     while not any(each.status() in ("stopped", "zombie") for each in psutil.Process().parent().children()):
-        pass
+        time.sleep(0.01)
     sys.exit(3)
+if end in ("KILL", "STOP"):
+    os.kill(os.getpid(), getattr(processes.signal, f"SIG{end}"))
+if end:
+    sys.exit(int(end))
 
 def wait_late(running, deadline, wait_for_one=processes._wait_for_one):
     # On a busy machine: here comes the turn of the others first.
-    os.waitid(os.P_PID, running[0].pid, os.WEXITED | os.WNOWAIT)
+    if 0 in running:
+        os.waitid(os.P_PID, running[0].pid, os.WEXITED | os.WNOWAIT)
     return wait_for_one(running, deadline)
 
 processes._wait_for_one = wait_late
-tasks = {"worker 0": {"WAITING": ""}, "worker 1": {"SIGNAL": sys.argv[1]}}
+tasks = {f"worker {number}": {"END": end} for number, end in enumerate(sys.argv[1:])}
 exit_with_one_line(lambda: processes.run_tasks(tasks, dict(os.environ), 30))
 """
+FOR_WANT = "for want of another"
 
 
 @pytest.mark.parametrize(
-    ("number", "lost"),
+    ("ends", "status", "failure"),
     [
-        (signal.SIGKILL, "worker 1 ended with signal 9"),
-        (signal.SIGSTOP, "worker 1 was stopped by a signal, and then worker 0 ended with status 3"),
+        (["0", "0"], 0, None),
+        (["0", "2"], 2, None),
+        (["0", "3"], 1, "worker 1 ended with status 3"),
+        ([FOR_WANT, "KILL"], 1, "worker 1 ended with signal 9"),
+        ([FOR_WANT, "STOP"], 1, "worker 1 was stopped by a signal, and then worker 0 ended with status 3"),
     ],
-    ids=["killed", "stopped"],
+    ids=["all well", "refused", "failed", "killed", "stopped"],
 )
-def test_a_task_that_is_lost_is_named_before_the_one_that_ended_for_want_of_it(number, lost):
-    command = python(LOSING, str(number.value))
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    line = f"lockstep: failed: {lost}, so all processes were ended.\n"
-    assert (result.returncode, result.stderr) == (1, line)
+def test_a_script_without_a_launcher_runs_once_for_each_task_and_names_the_one_that_was_lost_first(
+    ends, status, failure
+):
+    result = run(python(TASKS, *ends))
+    line = f"lockstep: failed: {failure}, so all processes were ended.\n" if failure else ""
+    assert (result.returncode, result.stderr) == (status, line)
 
 
 def test_free_ports_are_all_different_and_nobody_listens_on_them():
@@ -323,8 +266,9 @@ def test_free_ports_are_all_different_and_nobody_listens_on_them():
 
 STUCK = """
 import sys, time
-from common.launching.processes import end_at_deadline
-end_at_deadline(1)
+from common.launching import processes
+processes.REPORT_SECONDS = 0.5
+processes.end_at_deadline(0.2)
 while sys.argv[1] == "python": time.sleep(0.1)
 # A C function that keeps the interpreter's lock: pause(2) through PyDLL.
 import ctypes
@@ -334,9 +278,9 @@ ctypes.PyDLL(None).pause()
 
 @pytest.mark.parametrize(
     ("where", "status", "words"),
-    [("python", 124, "lockstep: failed: the deadline of 1 s ended it."), ("c", 1, "Timeout (0:00:02)!")],
+    [("python", 124, "lockstep: failed: the deadline of 0.2 s ended it."), ("c", 1, "Timeout (0:00:00.700000)!")],
 )
 def test_a_process_that_hangs_in_python_or_in_c_ends_itself_at_its_deadline(where, status, words):
-    result = subprocess.run([sys.executable, "-c", STUCK, where], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    result = run(python(STUCK, where))
     assert result.returncode == status
     assert words in result.stderr
