@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 from common.launching.places.ssh import SshHost
 from common.paths import ROOT
 from tests import launching
-from tests.hosts import VirtualHost, cluster_of, processes_of
+from tests.hosts import Cluster, VirtualHost, cluster_of, processes_of
 
 AGENT = """
 import sys
@@ -49,17 +49,14 @@ def agent(tmp_path):
     """A function that starts the agent's action with a request; what it starts is ended with the test."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    agents = []
+    with ExitStack() as ends:
 
-    def start(action: str, scratch: Path = scratch, **request: object) -> Agent:
-        agents.append(Agent(scratch, action, request))
-        return agents[-1]
+        def start(action: str, **request: object) -> Agent:
+            process = ends.enter_context(Agent(scratch, action, request))
+            ends.callback(process.kill)
+            return process
 
-    yield start
-    for process in agents:
-        process.kill()
-        with process:
-            pass
+        yield start
 
 
 PLAYED_SSH = """#!/bin/sh
@@ -73,7 +70,6 @@ case "$1 $2" in
     hostile*run) echo '{"folder": "a folder"}';;
     hostile*collect) printf %s "$COLLECTED";;
     hostile*) ;;
-    lost*run) echo '{"folder": null}'; exit 255;;
     *) exec /bin/sh -c "$2";;
 esac
 """
@@ -81,10 +77,10 @@ esac
 
 @pytest.fixture
 def played_ssh(tmp_path, monkeypatch):
-    """`ssh` in PATH that reaches this machine under any name but five.
+    """`ssh` in PATH that reaches this machine under any name but four.
 
-    `gone`, `silent` and `lost` lose what runs, `chatty` never stops to print; `hostile` sends back what the environment
-    variable COLLECTED has.
+    `gone` and `silent` lose what runs, `chatty` never stops to print; `hostile` sends back what the variable
+    COLLECTED has.
     """
     programs = tmp_path / "programs"
     programs.mkdir()
@@ -118,35 +114,25 @@ class Site:
         return [" ".join(psutil.Process(pid).cmdline()) for pid in pids if launching.is_running(pid)] + files
 
 
-@contextmanager
-def _site(folder: Path) -> Iterator[Site]:
-    if not (ssh := shutil.which("ssh")):
-        pytest.skip("No ssh between the test hosts: the program ssh isn't found.")
-    with cluster_of(2, clocks_apart=True) as cluster:
-        program = folder / "ssh"
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.head.enter(ssh))} $SSH_OPTIONS "$@"\n')
-        program.chmod(0o755)
-        yield Site(cluster.hosts, folder, tuple(processes_of(machine)[0] for machine in cluster.hosts))
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Two hosts whose clocks are hours apart. Whoever changes them, or leaves something there, undoes it."""
+    with cluster_of(2, clocks_apart=True) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
-def _shared_site(tmp_path_factory) -> Iterator[Site]:
-    with _site(tmp_path_factory.mktemp("site")) as site:
-        yield site
+def _site(cluster, tmp_path_factory) -> Site:
+    if not (ssh := shutil.which("ssh")):
+        pytest.skip("No ssh between the test hosts: the program ssh isn't found.")
+    program = tmp_path_factory.mktemp("site") / "ssh"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.head.enter(ssh))} $SSH_OPTIONS "$@"\n')
+    program.chmod(0o755)
+    return Site(cluster.hosts, program.parent, tuple(processes_of(machine)[0] for machine in cluster.hosts))
 
 
 @pytest.fixture
-def site(_shared_site, monkeypatch) -> Site:
-    """Two hosts that stay as they are."""
-    monkeypatch.setenv("PATH", f"{_shared_site.programs}:{os.environ['PATH']}")
-    return _shared_site
-
-
-@pytest.fixture
-def own_site(tmp_path, monkeypatch) -> Iterator[Site]:
-    """Two hosts of the test's own, to which it may do anything."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    with _site(folder) as site:
-        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-        yield site
+def site(_site, monkeypatch) -> Site:
+    """The cluster's hosts as real ones."""
+    monkeypatch.setenv("PATH", f"{_site.programs}:{os.environ['PATH']}")
+    return _site

@@ -1,22 +1,22 @@
 """common/launching/injector.py: signals come from outside, to the right process, when they are due; with the accounts
 that common/launching/attempts.py keeps."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import psutil
 import pytest
 
 from common.contract.fault import parse
+from common.contract.task import Task
 from common.declarations.strategy import rank_by
-from common.errors import UserError
 from common.launching.injector import Injector
 from common.launching.launch import prepare
-from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
+from common.measurement.boundaries import INJECTOR, Boundaries
 from common.paths import ROOT
 from tests.launching import wait_for
 
@@ -35,64 +35,23 @@ for step in range(10, 60, 10):
 """
 
 
-SLOW_WORKER = WORKER.replace("+ 0.02", "+ 0.02 + 0.5 * int(sys.argv[2])")
+SLOW_WORKER = WORKER.replace("boundaries.reach(step)", "time.sleep(0.5 * int(sys.argv[2])); boundaries.reach(step)")
 """One whose second rank is far from its end when the first one comes to its step."""
-
-ON_THE_HEAD = """
-import json, os, shlex, socket, subprocess, sys, tempfile, time
-from pathlib import Path
-from common.contract.fault import parse
-from common.declarations.strategy import rank_by
-from common.errors import UserError
-from common.launching.injector import Injector
-from common.launching.launch import prepare
-from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
-from common.launching.virtual_hosts.description import described
-
-def answers(name):
-    try:
-        socket.create_connection((name, 22), timeout=1).close()
-        return True
-    except OSError:
-        return False
-
-fault, worker = sys.argv[1:]
-hosts, started = described(), []
-with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-    injector = Injector(parse(fault), rank_by("TEST_RANK"), hosts, Path(folder))
-    with injector.listening():
-        for rank, name in enumerate(hosts.names):
-            variables = injector.variables | {"TEST_RANK": str(rank)}
-            words = ["env", *(f"{key}={value}" for key, value in variables.items())]
-            words = shlex.join([*words, sys.executable, "-c", worker, fault, str(rank)])
-            started.append(subprocess.Popen(["ssh", "-T", name, f"cd {os.getcwd()}; {words}"]))
-        while injector.injected_seconds is None:
-            time.sleep(0.01)
-        cut, until = False, time.monotonic() + 10
-        while not cut and time.monotonic() < until:
-            cut = not answers("host2")
-        started[0].wait()
-        if parse(fault).kind == "cable":
-            started[1].wait()
-    print(json.dumps({"cut": cut, "back": any(answers("host2") for _ in range(10)), "moments": [
-        [moment.rank, moment.step] for moment in injector.moments]}))
-    started[1].wait()
-"""
 
 
 @pytest.fixture
-def suffer():
+def suffer(tmp_path):
     """A function that starts two workers, which suffer a fault; the injector and their exit statuses when they end."""
     started = []
 
-    def start(fault, seconds=30.0, ends=(0, 1)):
-        injector = Injector(parse(fault) if fault else None, rank_by("TEST_RANK"))
+    def start(fault, ends=(0, 1), worker=WORKER, hosts=None):
+        injector = Injector(parse(fault) if fault else None, rank_by("TEST_RANK"), hosts, tmp_path if hosts else None)
         with injector.listening():
             for rank in (0, 1):
                 environment = os.environ | injector.variables | {"TEST_RANK": str(rank)}
-                command = [sys.executable, "-c", WORKER, fault, str(rank)]
+                command = [sys.executable, "-c", worker, fault, str(rank)]
                 started.append(subprocess.Popen(command, cwd=ROOT, env=environment))
-            statuses = [started[rank].wait(seconds) if rank in ends else None for rank in (0, 1)]
+            statuses = [started[rank].wait(30) if rank in ends else None for rank in (0, 1)]
             time.sleep(0.1)  # For what is still on its way, which comes by threads.
         return injector, statuses, started
 
@@ -148,33 +107,45 @@ def test_without_a_fault_all_is_only_noted(suffer):
     assert steps_of(injector, 1) == [0, 10, 20, 30, 40, 50]
 
 
-def test_a_fault_without_anybody_to_inject_it_is_refused_in_one_line():
-    command = [sys.executable, "-c", WORKER, "kill:rank=1,step=30", "0"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert "nobody is there to do it; start the strategy by `nox -s`" in result.stderr
+def test_a_fault_that_nobody_is_there_to_inject_is_refused_in_one_line(refusal, monkeypatch):
+    monkeypatch.delenv(INJECTOR, raising=False)
+    alone = partial(Boundaries, Task(inject="kill:rank=1,step=30"), rank=0, only_run=False)
+    assert "nobody is there to do it; start the strategy by `nox -s`" in refusal(alone)
+    on_one_machine = partial(prepare, ["torch_ddp", "--inject", "host:name=host2,step=150"])
+    said = refusal(on_one_machine)
+    assert "this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes" in said
 
 
-def test_on_one_machine_no_host_can_be_lost():
-    with pytest.raises(UserError, match=r"this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes"):
-        prepare(["torch_ddp", "--inject", "host:name=host2,step=150"])
+class Cables:
+    """Two hosts, of which this machine plays one, and whose cables nobody plugs."""
+
+    names = ("host1", "host2")
+
+    def __init__(self, played):
+        own = os.stat("/proc/self/ns/net").st_ino
+        self.networks = [own if name == played else 0 for name in self.names]
+        self.plugged = []
+
+    def plug(self, name, is_in):
+        self.plugged.append((name, is_in))
 
 
-def on_hosts(fault):
-    try:
-        with virtual_hosts(2) as made:
-            command = made.enter(sys.executable, "-c", ON_THE_HEAD, fault, SLOW_WORKER)
-            result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    except UserError as error:
-        pytest.skip(f"No test hosts: {str(error).removeprefix('No virtual hosts: ')}")
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+PULLED, PLUGGED = ("host2", False), ("host2", True)
 
 
-@pytest.mark.parametrize("fault", ["host:name=host2,step=30", "cable:name=host2,step=30,seconds=4"])
-def test_a_host_is_cut_off_and_where_it_is_lost_nothing_of_the_launch_goes_on_there(fault):
-    seen = on_hosts(fault)
-    assert (seen["cut"], seen["back"]) == (True, True)
-    assert max(step for rank, step in seen["moments"] if rank == 0) == 50
-    # A cable alone stops nobody who sends nothing by it.
-    reached = max((step for rank, step in seen["moments"] if rank == 1), default=0)
-    assert (reached == 50) == fault.startswith("cable")
+@pytest.mark.parametrize(
+    ("fault", "played", "statuses", "plugged"),
+    [
+        ("host:name=host2,step=30", "host2", [-signal.SIGKILL] * 2, [PULLED, PLUGGED]),
+        ("host:name=host2,step=30", "host1", [0, 0], [PULLED, PLUGGED]),
+        # When its seconds are over, and when the launch is.
+        ("cable:name=host2,step=30,seconds=0.1", "host2", [0, 0], [PULLED, PLUGGED, PLUGGED]),
+    ],
+    ids=["the host is lost", "another host is lost", "the cable is pulled"],
+)
+def test_a_host_is_cut_off_and_where_it_is_lost_nothing_of_the_launch_goes_on_there(
+    fault, played, statuses, plugged, suffer
+):
+    cables = Cables(played)
+    _, ended, _ = suffer(fault, worker=SLOW_WORKER, hosts=cables)
+    assert (ended, cables.plugged) == (statuses, plugged)
