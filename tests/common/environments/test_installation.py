@@ -18,8 +18,6 @@ from common.environments.inventory import Environment
 from common.errors import NotInstalledError, UserError
 from common.files import locked
 
-NO_SPACE = "Failed to extract: `a.whl`: No space left on device"
-
 
 def write_wheel(folder, name, version="1.0", content="", needs=()):
     """A wheel of one module, of which uv finds everything that it asks for."""
@@ -62,18 +60,13 @@ def test_an_environment_that_cannot_be_made_is_one_sentence_and_the_others_are_m
     bad, good = Environment("bad", ("nobody-has-this==7",)), Environment("good", ("first==1.0",))
     failed = installation.make([bad, good])
     assert [*failed] == ["bad"]
-    assert failed["bad"] == (
-        "The environment bad can't be made: No solution found when resolving dependencies: Because nobody-has-this was "
-        "not found in the provided package locations and you require nobody-has-this==7, we can conclude that your "
-        f"requirements are unsatisfiable; the log is {inventory.FOLDER / 'bad.log'}."
-    )
+    assert failed["bad"].startswith("The environment bad can't be made: No solution found when resolving dependencies")
+    assert failed["bad"].endswith(f"requirements are unsatisfiable; the log is {inventory.FOLDER / 'bad.log'}.")
     assert versions_in("good") == ["first-1.0", "second-1.0"]
     assert inventory.python_of("good") == good.python
     with pytest.raises(NotInstalledError, match="nobody-has-this==7, we can conclude"):
         inventory.python_of("bad")
-    output = capsys.readouterr().out
-    assert "good: Installed 2 packages in " in output
-    assert "good: made in " in output
+    assert "good: made in " in capsys.readouterr().out
     assert " + first==1.0" in good.log.read_text()
 
     write_wheel(index, "nobody_has_this", version="7")
@@ -105,28 +98,23 @@ def test_what_is_installed_is_compiled_and_has_the_versions_of_the_list_and_noth
 
 
 def test_where_gpus_are_absent_downloads_of_their_libraries_come_with_advice(index, monkeypatch, capfd):
-    write_wheel(index, "nvidia_made_up", content="# " + 3_000_000 * "x")
+    answers = iter([None, "/usr/bin/nvidia-smi"])
+    monkeypatch.setattr(installation.shutil, "which", lambda program: next(answers))
+    names = ("nvidia-absent", "nvidia-present")
+    for name in names:
+        write_wheel(index, name.replace("-", "_"), content="# " + 3_000_000 * "x")
     serve = partial(http.server.SimpleHTTPRequestHandler, directory=index)
-    find_program = installation.shutil.which
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
         threading.Thread(target=server.serve_forever).start()
         monkeypatch.setenv("PIP_FIND_LINKS", f"http://127.0.0.1:{server.server_port}/")
-        outputs = []
-        for number, gpus in enumerate((None, "/usr/bin/nvidia-smi")):
-            monkeypatch.setenv("UV_CACHE_DIR", str(index.parent / f"cache {number}"))
-            monkeypatch.setattr(
-                installation.shutil,
-                "which",
-                lambda name, gpus=gpus: gpus if name == "nvidia-smi" else find_program(name),
-            )
-            failed = installation.make([Environment(f"env{number}", ("nvidia-made-up==1.0",))], advice="Take another.")
-            assert failed == {}
-            outputs.append(capfd.readouterr().out)
+        wanted = [Environment(name, (f"{name}==1.0",)) for name in names]
+        assert installation.make(wanted, advice="Take another.") == {}
         server.shutdown()
-    assert "This serves NVIDIA GPUs, which this machine doesn't show. Take another." in outputs[0]
-    assert outputs[0].index("Downloading nvidia-made-up") < outputs[0].index("Take another.")
-    assert "Downloading nvidia-made-up" in outputs[1]
-    assert "Take another." not in outputs[1]
+    absent, advice, present = capfd.readouterr().out.partition("which this machine doesn't show. Take another.")
+    assert "Downloading nvidia-absent" in absent
+    assert advice
+    assert "Downloading nvidia-present" in present
+    assert "Take another." not in present
 
 
 @pytest.mark.parametrize(
@@ -187,9 +175,6 @@ def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, ca
     assert installation.make([environment]) == {}
     assert kept.exists()
     assert compiled.exists()
-    environment.python.unlink()
-    assert installation.make([environment]) == {}
-    assert not kept.exists(), "Without its Python it is made from scratch."
 
 
 def test_with_options_of_uv_an_environment_is_made_from_scratch_beside_what_pip_is_told(index, tmp_path):
@@ -202,13 +187,8 @@ def test_with_options_of_uv_an_environment_is_made_from_scratch_beside_what_pip_
     assert versions_in("one") == ["second-1.0+cpu"]
     failed = installation.make([environment], options=["--no-such-option"])
     assert "unexpected argument '--no-such-option' found; the log is" in failed["one"]
-
-
-def test_an_option_with_which_nothing_is_installed_leaves_an_environment_as_it_is(index):
-    environment = Environment("one", ("second==1.0",))
     with pytest.raises(UserError, match="--help installs nothing: leave it out"):
         installation.make([environment], options=["--help"])
-    assert not environment.made.exists()
 
 
 def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monkeypatch):
@@ -223,25 +203,10 @@ def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monke
     assert f"the package index didn't answer ({address}/first/): check the network and the settings" in failed["one"]
 
 
-@pytest.mark.parametrize(
-    ("output", "cause"),
-    [
-        (
-            "  \u00d7 No solution found when resolving dependencies:\n  ╰─▶ Because a was not found in the package\n"
-            "      registry and you require a, it is hopeless.\n\n      hint: try b\n",
-            "No solution found when resolving dependencies: Because a was not found in the package registry and you "
-            "require a, it is hopeless",
-        ),
-        (
-            "error: Failed to extract: `a.whl`\n  Caused by: No space left on device (os error 28)\n",
-            NO_SPACE + " (os error 28)",
-        ),
-        ("warning: nothing is linked\nerror: Failed to extract: `a.whl`\n  cause: No space left on device\n", NO_SPACE),
-    ],
-)
-def test_the_cause_is_one_line_whichever_way_uv_writes_its_errors(tmp_path, output, cause):
-    (tmp_path / "one.log").write_text(output, encoding="utf-8")
-    assert installation._cause_of_uv(installation._lines_of(tmp_path / "one.log")) == cause
+@pytest.mark.parametrize("cause", ["Caused by", "cause"])
+def test_the_cause_is_one_line_whichever_way_uv_writes_its_errors(cause):
+    lines = ["warning: nothing is linked", "error: Failed to extract: `a.whl`", f"{cause}: No space left.", "hint: b"]
+    assert installation._cause_of_uv(lines) == "Failed to extract: `a.whl`: No space left"
 
 
 def test_a_second_maker_waits_for_the_first(index, capsys):
@@ -263,16 +228,12 @@ def test_without_uv_one_line_says_how_to_have_it(index, monkeypatch):
         installation.make([Environment("one", ("first==1.0",))])
 
 
-def write_python(folder, minor, status=0):
-    program = folder / f"python3.{minor}"
-    program.write_text(f"#!/bin/sh\necho 3.{minor}.4\nexit {status}\n")
-    program.chmod(0o755)
-
-
 def test_the_python_is_that_of_nox_where_it_will_do_else_the_newest_that_runs(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     for minor, status in ((11, 0), (12, 0), (13, 127), (14, 0)):
-        write_python(tmp_path, minor, status)
+        program = tmp_path / f"python3.{minor}"
+        program.write_text(f"#!/bin/sh\necho 3.{minor}.4\nexit {status}\n")
+        program.chmod(0o755)
     assert installation.find_python() == (sys.executable, platform.python_version())
     for version in ("3.10.13", "3.14.0"):
         monkeypatch.setattr(platform, "python_version", lambda version=version: version)

@@ -30,20 +30,15 @@ def site(tmp_path, monkeypatch):
         ("yaml.cpython-311-x86_64-linux-gnu.so", "yaml"),
         ("queue.py", "queue"),
         ("common/__init__.py", "common"),
-        ("pytorch_impl/__init__.py", "pytorch_impl"),
     ],
 )
 def test_a_module_that_takes_the_place_of_another_is_refused(file, module, site, tmp_path, monkeypatch, refusal):
-    path = tmp_path / "opt" / "ros" / file
-    path.parent.mkdir(parents=True)
-    path.touch()
     entry = tmp_path / "opt" / "ros"
+    (entry / file).parent.mkdir(parents=True)
+    (entry / file).touch()
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "nowhere"), str(entry)]))
     name = file.partition("/")[0]
-    assert refusal(shadows.refuse) == (
-        f"PYTHONPATH names {entry}, where {name} takes the place of the package {module}: unset PYTHONPATH, or take "
-        "this folder out of it."
-    )
+    assert f"names {entry}, where {name} takes the place of the package {module}: " in refusal(shadows.refuse)
 
 
 def test_what_takes_nobodys_place_is_no_shadow(site, tmp_path, monkeypatch):

@@ -3,9 +3,7 @@
 import pytest
 
 from common.launching.places import place
-from common.launching.places.place import AGENT
 from common.launching.places.ssh import SshHost
-from common.paths import ROOT
 
 HOST = SshHost("host1", 2)
 
@@ -20,10 +18,6 @@ def as_ssh(tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     return play
-
-
-def test_the_agent_is_a_module_that_there_is():
-    assert ROOT.joinpath(*AGENT.split(".")).with_suffix(".py").is_file()
 
 
 ECHOING = """#!/bin/sh
@@ -41,11 +35,15 @@ def test_what_a_users_shell_prints_first_is_no_answer(as_ssh):
         assert talk.hear(30) == {"n": 1}
 
 
-def test_a_host_that_is_silent_is_given_up(as_ssh):
-    as_ssh("#!/bin/sh\nexec sleep 600\n")
-    [answer] = place.ask("facts", {HOST: {}}, seconds=0.2)
-    assert answer.lost
-    assert answer.failure.startswith("host1 didn't answer in time")
+@pytest.mark.parametrize("line", ["[]", '"run.json"', "no JSON", "[" * 100_000])
+def test_only_a_table_is_an_answer(line):
+    assert place.values_in(line.encode()) is None
+
+
+def test_a_host_that_is_lost_in_a_conversation_is_said(as_ssh, refusal):
+    as_ssh("#!/bin/sh\necho 'ssh: connect to host host1 port 22: No route to host' >&2; exit 255\n")
+    with place.conversation(HOST, "clock", {}) as talk:
+        assert "host1 can't be reached by ssh (No route to host)" in refusal(lambda: talk.hear(30))
 
 
 HALF_SILENT = """#!/bin/sh
@@ -62,4 +60,5 @@ def test_a_host_that_is_silent_takes_no_time_from_the_others(as_ssh):
     hosts = [SshHost("silent", 1), HOST, SshHost("host2", 1)]
     silent, *others = place.ask("facts", {host: {} for host in hosts}, seconds=2.0)
     assert silent.lost
+    assert silent.failure.startswith("silent didn't answer in time")
     assert [(answer.failure, len(answer.values.get("a", ""))) for answer in others] == [(None, 200_000)] * 2

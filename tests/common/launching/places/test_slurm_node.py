@@ -93,25 +93,26 @@ def srun(tmp_path, monkeypatch):
     return noted
 
 
-def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(srun):
-    environment = {"PATH": os.environ["PATH"], "SEEN": "yes"}
-    program = (
-        "import os; from common.launching.places.slurm_node import leave_step; leave_step(); "
-        "print(sorted(name for name in os.environ if name.startswith(('SLURM', 'SEEN'))), len(os.sched_getaffinity(0)))"
-    )
-    command = ["srun", "--ntasks=1", sys.executable, "-c", program]
+LEAVING = """
+import os
+from common.launching.places.slurm_node import leave_step
+leave_step()
+print(sorted(name for name in os.environ if name.startswith(("SLURM", "SEEN"))), len(os.sched_getaffinity(0)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("starter", "printed"),
+    [
+        pytest.param(["srun", "--ntasks=1"], "['SEEN'] 1\n", id="srun started it"),
+        pytest.param([], f"['SEEN', 'SLURM_X'] {len(os.sched_getaffinity(0))}\n", id="somebody else started it"),
+    ],
+)
+def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(starter, printed, srun):
+    environment = {"PATH": os.environ["PATH"], "SEEN": "yes", "SLURM_X": "here"}
+    command = [*starter, sys.executable, "-c", LEAVING]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert result.stdout == "['SEEN'] 1\n"
-
-
-def test_what_srun_did_not_start_keeps_its_variables(monkeypatch):
-    program = (
-        "import os; from common.launching.places.slurm_node import leave_step; leave_step(); "
-        "print(os.environ['SLURM_X'])"
-    )
-    monkeypatch.setenv("SLURM_X", "here")
-    result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert result.stdout == "here\n"
+    assert result.stdout == printed
 
 
 def test_an_agent_is_asked_through_srun_as_through_ssh(srun):
@@ -121,15 +122,8 @@ def test_an_agent_is_asked_through_srun_as_through_ssh(srun):
 
 
 def test_srun_stands_in_for_ssh_with_its_input_and_without_a_task(srun):
-    command = [
-        str(REMOTE_SHELL),
-        "-o",
-        "BatchMode=yes",
-        "node8",
-        "-o",
-        "ConnectTimeout=10",
-        "read x; echo $x,$SLURM_TASK_PID",
-    ]
+    options = ("-o", "BatchMode=yes"), ("-o", "ConnectTimeout=10")
+    command = [str(REMOTE_SHELL), *options[0], "node8", *options[1], "read x; echo $x,$SLURM_TASK_PID"]
     environment = os.environ | {"SLURM_CPUS_PER_TASK": "3"}
     result = subprocess.run(command, input="key\n", env=environment, capture_output=True, text=True, check=True)
     assert result.stdout == "key,\n"
