@@ -68,17 +68,31 @@ def test_pip_s_settings_of_where_packages_are_reach_uv(tmp_path, monkeypatch):
     assert {name: variables.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(("value", "options"), [("1", ["--no-index"]), ("true", ["--no-index"]), ("no", [])])
-def test_pip_without_an_index_is_uv_without_an_index(settings_of_pip, value, options):
-    settings_of_pip["no-index"] = value
+@pytest.mark.parametrize(
+    ("settings", "options", "is_named"),
+    [
+        ({"no-index": "1"}, ["--no-index"], True),
+        ({"no-index": "true"}, ["--no-index"], True),
+        ({"no-index": "no"}, [], True),
+        ({"index-url": "https://mine.invalid/simple"}, [], True),
+        ({"find-links": "/wheels"}, [], True),
+        ({"timeout": "180", "proxy": "http://10.1.2.3:3128"}, [], False),
+    ],
+)
+def test_pip_s_settings_say_whether_there_is_an_index_and_whether_the_user_has_named_one(
+    settings, options, is_named, settings_of_pip
+):
+    settings_of_pip |= settings
     assert uv.settings()[0] == options
+    assert uv.names_an_index() is is_named
 
 
 @pytest.mark.parametrize("name", ["UV_INDEX", "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"])
 def test_where_the_user_has_named_an_index_to_uv_pip_s_are_left_out(settings_of_pip, monkeypatch, name):
+    monkeypatch.setenv(name, "https://mine.invalid")
+    assert uv.names_an_index()
     settings_of_pip |= {"no-index": "1", "index-url": "https://a.invalid", "find-links": "/a", "constraint": "a"}
     settings_of_pip["timeout"] = "9"
-    monkeypatch.setenv(name, "https://mine.invalid")
     monkeypatch.setenv("UV_INDEX_STRATEGY", "first-index")
     monkeypatch.setenv("UV_CONSTRAINT", "mine.txt")
     options, variables = uv.settings()
@@ -141,60 +155,33 @@ def test_a_script_s_pip_asks_the_indexes_that_the_user_has_named_to_uv(monkeypat
 # The list of exact versions
 
 
-@pytest.fixture
-def constraints():
+def test_each_pin_of_the_project_is_in_the_list_of_versions_with_the_libraries_of_cuda_builds():
     lines = inventory.CONSTRAINTS.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if not line.startswith("#")]
-
-
-def test_each_pin_of_the_project_is_in_the_list_of_versions_with_the_libraries_of_cuda_builds(constraints):
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
     pins = {each for group in groups.values() for each in group if isinstance(each, str)}
     assert len(pins) > 30
     for pin in pins:
         name, version = re.fullmatch(r"([\w-]+)(?:\[[\w,-]+\])?={2,3}(\S+)", pin).groups()
-        assert f"{name}=={version}" in constraints, f"{pin}: run `nox -s lock`."
-    assert any(line.startswith("nvidia-nccl-cu13==") for line in constraints)
+        assert f"{name}=={version}" in lines, f"{pin}: run `nox -s lock`."
+    assert any(line.startswith("nvidia-nccl-cu13==") for line in lines)
 
 
 def test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves(settings_of_pip, tmp_path, monkeypatch, capfd):
     wheels, pyproject = tmp_path / "wheels", '[project]\nname = "one"\nversion = "1"\n[dependency-groups]\n'
     wheels.mkdir()
     write_wheel(wheels, "first", needs=["second"])
-    write_wheel(wheels, "second")
     settings_of_pip |= {"no-index": "1", "find-links": str(wheels)}
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(uv, "CONSTRAINTS", tmp_path / "list.txt")
     monkeypatch.setattr(uv, "ROOT", tmp_path)
     uv.CONSTRAINTS.write_text("# Of the list.\n")
     (tmp_path / "pyproject.toml").write_text(f'{pyproject}some = ["first"]\n')
-    uv.lock(["some"], "3.11", [])
-    assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.0\n"
-    write_wheel(wheels, "second", version="1.1")
-    uv.lock(["some"], "3.11", [])
-    assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.0\n"
-    uv.lock(["some"], "3.11", ["--upgrade"])
-    assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.1\n"
+    for version, options, locked in (("1.0", [], "1.0"), ("1.1", [], "1.0"), ("1.1", ["--upgrade"], "1.1")):
+        write_wheel(wheels, "second", version)
+        uv.lock(["some"], "3.11", options)
+        assert uv.CONSTRAINTS.read_text() == f"# Of the list.\nfirst==1.0\nsecond=={locked}\n"
     (tmp_path / "pyproject.toml").write_text(f'{pyproject}some = ["nobody-has-this"]\n')
     with pytest.raises(UserError, match=r"list\.txt is as it was, since uv failed"):
         uv.lock(["some"], "3.11", [])
     assert "nobody-has-this was not found" in capfd.readouterr().err
     assert uv.CONSTRAINTS.read_text() == "# Of the list.\nfirst==1.0\nsecond==1.1\n"
-
-
-@pytest.mark.parametrize(
-    ("pip", "own", "named"),
-    [
-        ({}, {}, False),
-        ({"timeout": "180", "proxy": "http://10.1.2.3:3128"}, {}, False),
-        ({"index-url": "https://mine.invalid/simple"}, {}, True),
-        ({"find-links": "/wheels"}, {}, True),
-        ({"no-index": "1"}, {}, True),
-        ({}, {"UV_INDEX": "https://mine.invalid/simple"}, True),
-    ],
-)
-def test_an_index_is_named_by_uvs_settings_or_by_pips(pip, own, named, settings_of_pip, monkeypatch):
-    settings_of_pip.update(pip)
-    for name, value in own.items():
-        monkeypatch.setenv(name, value)
-    assert uv.names_an_index() is named

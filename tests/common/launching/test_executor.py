@@ -1,14 +1,15 @@
-"""common/launching/executor.py: every launch ends, and leaves one record of its own, whatever happens to it."""
+"""common/launching/executor.py: every launch ends with all below it, and leaves one record of its own, whatever
+happens to it."""
 
 import dataclasses
-import threading
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
 import pytest
 
 from common.contract.task import PRESETS
-from common.contract.work import Work
 from common.declarations import catalogue
 from common.errors import LaunchFailedError
 from common.launching import executor
@@ -17,17 +18,13 @@ from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.records.files import read_records
 from common.records.training import Record
-from tests.launching import made_up, wait_for, words_of
+from tests.launching import is_running, made_up, wait_for
 
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
 
-BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
-"""A strategy that distributes nothing."""
-
 
 def launch_of(strategy, task=SMALL, repetition=1, **options):
-    """A planned launch of a strategy. Raises NotInstalledError when its environment isn't made."""
-    python_for(strategy)
+    """A planned launch of a strategy."""
     return PlannedLaunch(strategy, task.workers, "throughput", repetition, task, strategy.options(**options))
 
 
@@ -39,29 +36,18 @@ def launched(declare, monkeypatch):
     return strategy
 
 
-@pytest.fixture
-def not_installed(declare):
-    """A strategy of an environment that isn't made."""
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_launch_of_what_is_not_installed_is_unsupported_and_its_record_has_all_that_is_declared(
+    packed, tmp_path, declare
+):
     elsewhere = dataclasses.replace(declare().family, environment="elsewhere", imports="a_module_that_nobody_has")
-    return declare(family=elsewhere, synchronous_with={"packed": True})
-
-
-def test_a_launch_of_what_is_not_installed_is_unsupported_and_says_why(tmp_path, not_installed):
-    launch = PlannedLaunch(not_installed, 1, "throughput", 1, SMALL, not_installed.options())
-    record = executor.run_planned(launch, tmp_path)
+    strategy = declare(family=elsewhere, synchronous_with={"packed": True})
+    record = executor.run_planned(launch_of(strategy, dataclasses.replace(SMALL, workers=2), packed=packed), tmp_path)
     assert record.status == "unsupported"
     assert "nox -s elsewhere" in record.reason
     assert (tmp_path / record.log).read_text() == f"lockstep: {record.reason}\n"
-
-
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_launch_that_left_no_record_has_all_that_is_declared(tmp_path, not_installed, packed):
-    options = not_installed.options(packed=packed)
-    launch = PlannedLaunch(not_installed, 2, "throughput", 1, dataclasses.replace(SMALL, workers=2), options)
-    record = executor.run_planned(launch, tmp_path)
-    assert (record.synchronous, record.world_size) == (packed, 2)
+    assert (record.synchronous, record.world_size, record.options["packed"]) == (packed, 2, packed)
     assert (record.name, record.family) == ("numpy_threads" if packed else "numpy_threads, no packed", "NumPy")
-    assert record.options["packed"] is packed
 
 
 def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):
@@ -104,13 +90,6 @@ def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, declare, m
     assert len(read_records(tmp_path / "new", Record)) == 1
 
 
-def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the_log(tmp_path):
-    program = "import os; print(os.environ['NUMPY_KERNELS'], os.getcwd()); raise SystemExit(3)"
-    log = tmp_path / "log"
-    status = executor.start(["-c", program], tmp_path, log, 60.0, {"NUMPY_KERNELS": "fast"})
-    assert (status, log.read_text()) == (3, f"fast {tmp_path}\n")
-
-
 def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what(tmp_path, declare, monkeypatch):
     def leave(*arguments):
         raise LaunchFailedError("Process 7 is still there.")
@@ -121,39 +100,47 @@ def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what
     assert list(read_records(tmp_path, Record).values()) == [record]
 
 
-# Real launches
+# Real processes
 
 
-def test_a_launch_that_refuses_its_settings_is_unsupported_with_its_own_words(tmp_path):
-    distributed = [each for each in catalogue.strategies().values() if each.work is Work.DATA_PARALLEL]
-    task = dataclasses.replace(SMALL, batch=63, workers=2)
-    record = executor.run_planned(launch_of(distributed[0], task), tmp_path)
-    assert (record.status, record.world_size) == ("unsupported", 2)
-    assert record.reason.startswith("A global batch of 63 doesn't divide by 2 workers")
+def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the_log(tmp_path):
+    program = "import os; print(os.environ['NUMPY_KERNELS'], os.getcwd()); raise SystemExit(3)"
+    log = tmp_path / "log"
+    status = executor.start(["-c", program], tmp_path, log, 60.0, {"NUMPY_KERNELS": "fast"})
+    assert (status, log.read_text()) == (3, f"fast {tmp_path}\n")
 
 
-def test_a_launch_whose_worker_is_killed_is_failed_with_its_log(tmp_path):
-    task = dataclasses.replace(SMALL, steps=1_000_000, deadline_seconds=60)
-    killer = threading.Thread(target=kill_first_worker)
-    killer.start()
-    record = executor.run_planned(launch_of(BASE, task), tmp_path)
-    killer.join()
-    assert record.status == "failed"
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+# Below it is one that has left its process group.
+child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_ignores_sigterm_is_killed_with_all_below_it_and_what_not_even_that_ends_is_named(monkeypatch):
+    monkeypatch.setattr(executor, "STOP_SECONDS", 0.1)
+    with psutil.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE) as launcher:
+        child = psutil.Process(int(launcher.stdout.readline()))
+        with monkeypatch.context() as patch:
+            # As where a process waits for a device.
+            patch.setattr(executor, "KILL_SECONDS", 0.1)
+            patch.setattr(executor, "signal_all", lambda processes, number: None)
+            first, second = sorted([launcher.pid, child.pid])
+            with pytest.raises(LaunchFailedError, match=f"^Process {first}, {second} is still there after SIGKILL: "):
+                executor.end(launcher)
+        executor.end(launcher)
+        assert launcher.returncode == -9
+        wait_for(lambda: not is_running(child), seconds=5)
+
+
+def test_a_launch_that_hangs_is_failed_by_its_deadline_and_leaves_a_log_and_one_record(tmp_path):
+    strategy = next(each for each in catalogue.strategies().values() if each.most_workers == 1)
+    python_for(strategy)
+    task = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
+    record = executor.run_planned(launch_of(strategy, task), tmp_path)
+    assert (record.status, record.reason) == ("failed", "It was ended by its deadline of 8 s.")
     assert (tmp_path / record.log).exists()
     assert list(read_records(tmp_path, Record).values()) == [record]
-
-
-def test_a_launch_that_hangs_is_failed_by_its_deadline(tmp_path):
-    task = dataclasses.replace(SMALL, steps=10_000_000, deadline_seconds=8)
-    record = executor.run_planned(launch_of(BASE, task), tmp_path)
-    assert record.status == "failed"
-    assert "deadline of 8 s" in record.reason
-
-
-def kill_first_worker():
-    def workers():
-        processes = psutil.Process().children(recursive=True)
-        return [process for process in processes if BASE.script in words_of(process)[1:3]]
-
-    [worker] = wait_for(workers)
-    worker.kill()

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -21,10 +20,9 @@ from common.declarations.sweep import Sweep
 from common.environments import inventory
 from common.errors import REFUSED_STATUS, NotInstalledError, UserError
 from common.launching import launch
-from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.measurement import machine
 from common.paths import ROOT
-from tests.grid import in_grid
+from tests.launching import is_running, wait_for_steps, words_of
 
 THREADRUN = Launcher(
     name="threadrun",
@@ -54,7 +52,7 @@ def threads(declare, catalogue_of, monkeypatch):
 # The Python and the environment of a launch
 
 
-def test_the_environment_that_nox_made_is_taken_and_else_the_python_that_has_what_it_takes(
+def test_the_python_is_that_which_nox_made_else_one_that_has_what_it_takes_and_without_any_one_line_says_how_to_have_it(
     threads, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(inventory, "FOLDER", tmp_path)
@@ -63,10 +61,6 @@ def test_the_environment_that_nox_made_is_taken_and_else_the_python_that_has_wha
     made.made.parent.mkdir()
     made.made.touch()
     assert launch.python_for(threads) == made.python
-
-
-def test_what_is_not_installed_is_named_with_the_session_that_installs_it(threads, tmp_path, monkeypatch):
-    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
     with pytest.raises(NotInstalledError, match=r"^elsewhere isn't installed: run `nox -s elsewhere` once"):
         launch.python_for(catalogue.find("numpy_elsewhere"))
 
@@ -92,11 +86,8 @@ def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadli
     ("arguments", "words"),
     [
         ([], "Name a program first: one of numpy_alone, numpy_threads, numpy_elsewhere"),
-        (["--workers", "2"], "Name a program first"),
-        (["--runner"], "Name a program first"),
         (["--runner", "numpy_impl.tracer"], "Name a program first"),
         (["numpy_thraeds"], "no program named 'numpy_thraeds': choose one of .*numpy_threads"),
-        (["numpy_threads", "--preset", "imagenet"], "There is no preset named 'imagenet'"),
         (["numpy_alone", "--prefetch", "2"], "--prefetch has no effect on numpy_alone: .* one of numpy_threads"),
         (["numpy_threads", "--prefetch", "-1"], "--prefetch -1: give 0 or more"),
         (["numpy_alone", "--workers", "2"], "numpy_alone distributes nothing"),
@@ -104,7 +95,6 @@ def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadli
         (["numpy_threads", "--workers", "3"], "Three workers with 0 GPUs: use --no-packed"),
         (["numpy_threads", "--workers", "3", "--no-packed"], "doesn't divide by 3 workers"),
         (["numpy_threads", "--dimensions", "65", "10"], "begin with 64 and end with 10"),
-        (["numpy_threads", "--device", "gpu"], "--device gpu, but this machine has 0 GPUs for 2 workers"),
         (["numpy_threads", "--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
         (["numpy_threads", "--checkpoint", "/proc/nowhere/model"], "/proc/nowhere/model can't be written"),
     ],
@@ -123,27 +113,14 @@ def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_before_anything_sta
     assert "global_batch 64, not 128" in refusal(lambda: launch.prepare(weak))
 
 
-def test_gpus_that_are_asked_for_have_to_be_there_for_every_worker(threads, monkeypatch, refusal):
-    arguments = ["numpy_threads", "--device", "gpu"]
-    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"])
-    assert "has 1 GPUs for 2 workers: leave --device out" in refusal(lambda: launch.prepare(arguments))
-    monkeypatch.setattr(machine, "gpu_names", lambda: ["NVIDIA Something"] * 2)
-    assert launch.prepare(arguments)[1].workload.device == "gpu"
-
-
-def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of_workers(threads):
+@pytest.mark.parametrize(("runner", "run"), [([], []), (["--runner", "some.module"], ["-m", "some.module"])])
+def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of_workers(threads, runner, run):
     arguments = ["--batch", "32", "--codec", "fp16", "--record", "run.json"]
-    strategy, request, command = launch.prepare(["numpy_threads", *arguments])
+    strategy, request, command = launch.prepare([*runner, "numpy_threads", *arguments])
     assert (strategy, request.workload.batch, request.workers) == (threads, 32, 2)
-    script = [sys.executable, "numpy_impl/threads.py", *arguments, "--workers", "2"]
+    script = [sys.executable, *run, "numpy_impl/threads.py", *arguments, "--workers", "2"]
     assert command == ["threadrun", "2", "fp16", *script]
     assert launch.prepare(["numpy_threads", "--workers", "4"])[2][:2] == ["threadrun", "4"]
-
-
-def test_a_runner_stands_before_the_script_which_keeps_its_options(threads):
-    command = launch.prepare(["--runner", "common.measurement.busy", "numpy_threads", "--record", "a.json"])[2]
-    runner = ["-m", "common.measurement.busy"]
-    assert command[3:] == [sys.executable, *runner, "numpy_impl/threads.py", "--record", "a.json", "--workers", "2"]
 
 
 def test_a_library_has_its_variables_beside_those_of_its_family(declare):
@@ -159,23 +136,23 @@ def test_what_distributes_nothing_is_one_process_with_one_worker(threads):
 
 # Real launches
 
-SEVERAL_PROCESSES = [
+SEVERAL_PROCESSES = next(
     strategy
     for strategy in catalogue.strategies().values()
     if strategy.quick and strategy.work is Work.DATA_PARALLEL and strategy.launcher.command is not PROCESS.command
-]
-"""Strategies whose launcher is a program of its own, which starts a process for each worker."""
+)
+"""A strategy whose launcher is a program of its own, which starts a process for each worker."""
 
 
-def command_of(strategy, *options):
+def command_of(*options):
     """The command that launches the strategy. Raises NotInstalledError when its environment isn't made."""
-    launch.python_for(strategy)
-    return [sys.executable, "-m", "common.launching.launch", strategy.name, *options]
+    launch.python_for(SEVERAL_PROCESSES)
+    return [sys.executable, "-m", "common.launching.launch", SEVERAL_PROCESSES.name, *options]
 
 
 def test_a_refusal_is_one_line_and_leaves_nothing(tmp_path):
     record = tmp_path / "run.json"
-    command = command_of(SEVERAL_PROCESSES[0], "--workers", "3", "--record", str(record))
+    command = command_of("--workers", "3", "--record", str(record))
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == REFUSED_STATUS
     [line] = result.stderr.splitlines()
@@ -184,62 +161,19 @@ def test_a_refusal_is_one_line_and_leaves_nothing(tmp_path):
     assert not record.exists()
 
 
-def test_a_launch_that_is_told_to_stop_leaves_nobody_running(tmp_path):
-    record, strategy = tmp_path / "run.json", SEVERAL_PROCESSES[0]
-    command = command_of(strategy, "--steps", "1000000", "--workers", "2", "--record", str(record))
-    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    workers = wait_for_workers(launcher.pid, strategy, 2)
-    launcher.send_signal(signal.SIGTERM)
-    assert launcher.wait(60) == 128 + signal.SIGTERM
-    assert not any(psutil.pid_exists(worker.pid) for worker in workers)
+def test_a_launch_that_is_told_to_stop_leaves_nobody_running_even_where_a_worker_hangs(tmp_path):
+    record = tmp_path / "run.json"
+    command = command_of("--steps", "1000000", "--workers", "2", "--record", str(record))
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as launcher:
+        try:
+            wait_for_steps(launcher.stdout)
+            processes = psutil.Process(launcher.pid).children(recursive=True)
+            workers = [each for each in processes if SEVERAL_PROCESSES.script in words_of(each)[1:3]]
+            assert len(workers) == 2
+            workers[1].suspend()
+            launcher.send_signal(signal.SIGTERM)
+            assert launcher.wait(60) == 128 + signal.SIGTERM
+        finally:
+            launcher.kill()
+    assert not any(is_running(each) for each in processes)
     assert not record.exists()
-
-
-@pytest.mark.parametrize(
-    "strategy", in_grid(SEVERAL_PROCESSES, SEVERAL_PROCESSES[:1]), ids=lambda strategy: strategy.launcher.name
-)
-def test_a_worker_that_dies_ends_its_group_before_the_deadline(strategy, tmp_path):
-    options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
-    command = command_of(strategy, *options, "--deadline-seconds", "110")
-    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    workers = wait_for_workers(launcher.pid, strategy, 2)
-    workers[0].kill()
-    assert launcher.wait(90) not in (0, TIMED_OUT_STATUS)
-    assert not any(psutil.pid_exists(worker.pid) for worker in workers)
-
-
-@pytest.mark.grid
-def test_a_worker_that_hangs_ends_with_its_group_at_the_deadline(tmp_path):
-    strategy = SEVERAL_PROCESSES[0]
-    options = ["--steps", "1000000", "--workers", "2", "--record", str(tmp_path / "run.json")]
-    command = command_of(strategy, *options, "--deadline-seconds", "40")
-    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    workers = wait_for_workers(launcher.pid, strategy, 2)
-    workers[1].suspend()
-    # Gloo's own time limit is the deadline as well: whichever comes first, the launch is over.
-    assert launcher.wait(75) != 0
-    assert not any(psutil.pid_exists(worker.pid) for worker in workers)
-
-
-def wait_for_workers(launcher_pid, strategy, count):
-    """The strategy's own processes below a launcher, once there are `count` that have computed for a second or more.
-
-    Starting takes each some three seconds of processor time, user's and system's.
-    """
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        descendants = psutil.Process(launcher_pid).children(recursive=True)
-        workers = [process for process in descendants if is_worker(process, strategy)]
-        if len(workers) == count and all(sum(worker.cpu_times()[:2]) > 4 for worker in workers):
-            return workers
-        time.sleep(0.2)
-    raise AssertionError(f"{count} workers never came")
-
-
-def is_worker(process, strategy):
-    try:
-        words = process.cmdline()
-    except psutil.NoSuchProcess:
-        return False
-    programs = [Path(word).name for word in words[:3]]
-    return Path(strategy.script).name in programs and strategy.launcher.name not in programs

@@ -110,50 +110,43 @@ def compared(tmp_path_factory):
 
 
 def test_what_spans_hosts_ends_well_on_both_and_what_cannot_is_unsupported_with_the_reason(compared):
-    ended = {name: record for name, record in compared.records.items() if record.status != "ok"}
-    assert {(record.strategy, record.status) for record in ended.values()} == {(IN_ONE_PROCESS.name, "unsupported")}
-    assert {record.reason for record in ended.values()} == {
-        f"{IN_ONE_PROCESS.name} has all of its workers in one process, which is on one host: start it there."
+    ended = [record for record in compared.records.values() if record.status != "ok"]
+    assert {(record.strategy, record.status, record.reason) for record in ended} == {
+        (
+            IN_ONE_PROCESS.name,
+            "unsupported",
+            f"{IN_ONE_PROCESS.name} has all of its workers in one process, which is on one host: start it there.",
+        )
     }
+    assert all(record.virtual == Virtual(delay_seconds=0.0) for record in compared.records.values())
     over_both = [record for record in compared.records.values() if record.status == "ok" and len(record.hosts) == 2]
     assert {record.checkpoint is None for record in over_both} == {True, False}
+    for record in over_both:
+        assert record.full_label.endswith("2 hosts")
+        assert [host.name for host in record.hosts] == ["host1", "host2"]
+        assert all(host.clock_uncertainty_seconds > 0 for host in record.hosts)
+        assert record.link.bytes_per_second > 1e6
 
 
-def test_a_record_names_its_hosts_their_clocks_and_their_link(compared):
-    for record in compared.records.values():
-        assert record.virtual == Virtual(delay_seconds=0.0)
-        if record.status == "ok" and len(record.hosts) == 2:
-            assert record.full_label.endswith("2 hosts")
-            assert [host.name for host in record.hosts] == ["host1", "host2"]
-            assert all(host.clock_uncertainty_seconds > 0 for host in record.hosts)
-            assert record.link.bytes_per_second > 1e6
-
-
-def test_every_launch_follows_the_oracle(compared):
+def test_every_launch_follows_the_oracle_and_sends_from_host_to_host_what_the_formula_says_and_headers(compared):
     verdicts = compared.table("deviations").groupby("exchange")["verdict"].agg(set)
     assert verdicts[True] == {"follows"}
     assert "deviates" not in verdicts.get(False, set())
-
-
-def test_what_goes_from_host_to_host_is_what_the_formula_says_and_headers(compared):
     ratios = sent_over_formula(compared.records)
     assert ratios
     assert all(1.0 <= ratio <= 1.07 for ratio in ratios.values()), ratios
 
 
-def test_nothing_that_it_writes_has_a_key(compared):
+def test_what_it_writes_tells_of_the_hosts_and_has_no_key(compared):
+    assert compared.report.read_bytes().startswith(b"%PDF")
+    page = compared.report.with_suffix(".html").read_text()
+    assert "The hosts" in page
+    assert "host2" in page
     written = [path for path in compared.folder.iterdir() if path.is_file()]
     assert any(path.suffix == ".log" for path in written)
     for path in written:
         assert b"PRIVATE KEY" not in path.read_bytes()
         assert b"SECRET_KEY=" not in path.read_bytes()
-
-
-def test_the_report_has_a_chapter_on_hosts(compared):
-    assert compared.report.read_bytes().startswith(b"%PDF")
-    page = compared.report.with_suffix(".html").read_text()
-    assert "The hosts" in page
-    assert "host2" in page
 
 
 def test_every_launcher_that_spans_hosts_keeps_to_its_formula_over_a_slow_link(tmp_path):

@@ -46,13 +46,6 @@ def pair():
     return lambda **changes: [facts_of(1, 2), facts_of(2, 1, **changes)]
 
 
-def text_of(surveyed):
-    """The table as a wide terminal shows it."""
-    text = io.StringIO()
-    Console(file=text, width=200).print(survey.table(surveyed))
-    return text.getvalue()
-
-
 def test_hosts_that_are_alike_are_not_refused(pair):
     survey.refuse(pair())
     # Virtual hosts share a kernel, and fewer cores than slots are for the record to say.
@@ -88,7 +81,9 @@ def test_what_must_not_differ_is_refused(changes, said, pair, refusal):
 
 
 def test_the_table_has_a_row_for_each_host(pair):
-    shown = text_of(pair())
+    text = io.StringIO()
+    Console(file=text, width=200).print(survey.table(pair()))
+    shown = text.getvalue()
     row = re.search(r".*10\.0\.0\.2/24.*", shown)[0]
     for cell in ("host2", "012345678", "3.11.7", "2", "8", "4", "eth0", "+3600.250000 s ± 150 µs"):
         assert re.search(rf"│ +{re.escape(cell)} +│", row), cell
