@@ -77,6 +77,8 @@ def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadli
     assert asked == [(42, 3, "lo")]
     assert (environment["OMP_NUM_THREADS"], environment["NUMPY_PATIENCE"]) == ("3", "42")
     assert environment["PATH"] == os.environ["PATH"]
+    library = dataclasses.replace(catalogue.find_library("gloo"), variables={"RINGS": "2"})
+    assert launch.settings_for(library, Sweep(), "lo")["RINGS"] == "2"
 
 
 # What is asked for
@@ -86,6 +88,7 @@ def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadli
     ("arguments", "words"),
     [
         ([], "Name a program first: one of numpy_alone, numpy_threads, numpy_elsewhere"),
+        (["--workers", "2"], "Name a program first"),
         (["--runner", "numpy_impl.tracer"], "Name a program first"),
         (["numpy_thraeds"], "no program named 'numpy_thraeds': choose one of .*numpy_threads"),
         (["numpy_alone", "--prefetch", "2"], "--prefetch has no effect on numpy_alone: .* one of numpy_threads"),
@@ -121,11 +124,6 @@ def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of
     script = [sys.executable, *run, "numpy_impl/threads.py", *arguments, "--workers", "2"]
     assert command == ["threadrun", "2", "fp16", *script]
     assert launch.prepare(["numpy_threads", "--workers", "4"])[2][:2] == ["threadrun", "4"]
-
-
-def test_a_library_has_its_variables_beside_those_of_its_family(declare):
-    library = dataclasses.replace(catalogue.find_library("gloo"), variables={"RINGS": "2"})
-    assert launch.settings_for(library, Sweep(), "lo")["RINGS"] == "2"
 
 
 def test_what_distributes_nothing_is_one_process_with_one_worker(threads):

@@ -77,24 +77,18 @@ def test_of_a_launch_over_hosts_only_what_it_leaves_is_asked_for(declare):
     assert sweep.arguments[-2:] == ["--workers", "2"]
 
 
-def test_a_launch_is_traced_by_what_its_framework_declares(declare, refusal):
-    def job_of(**changes):
+def test_a_launch_runs_in_busy_work_or_by_the_tracer_that_its_framework_declares(declare, refusal):
+    def launch_of(runner, **changes):
         strategy = declare(family=dataclasses.replace(NUMPY, **changes))
-        launch = PlannedLaunch(strategy, 2, "throughput", 1, Task(workers=2), strategy.options(), runner="tracer")
-        return launch.job(Path("folder"))
+        return PlannedLaunch(strategy, 2, "throughput", 1, Task(workers=2), strategy.options(), runner=runner)
 
-    traced = job_of(tracer="numpy_impl.tracer")
-    assert traced.words[:3] == ["--runner", "numpy_impl.tracer", "numpy_threads"]
-    said = refusal(job_of)
-    assert said == "NumPy declares no tracer, so what numpy_threads sends isn't known."
-
-
-def test_busy_work_is_a_module_that_exists(declare):
-    strategy = declare()
-    launch = PlannedLaunch(strategy, 2, "throughput", 1, Task(workers=2), strategy.options(), runner="busy")
-    _, module, name, *_ = launch.job(Path("folder")).words
+    busy, traced = launch_of("busy"), launch_of("tracer", tracer="numpy_impl.tracer")
+    assert busy.name == traced.name == launch_of(None).name
+    _, module, name, *_ = busy.job(Path("folder")).words
     assert (importlib.util.find_spec(module) is not None, name) == (True, "numpy_threads")
-    assert launch.name == dataclasses.replace(launch, runner=None).name
+    assert traced.job(Path("folder")).words[:3] == ["--runner", "numpy_impl.tracer", "numpy_threads"]
+    said = refusal(lambda: launch_of("tracer").job(Path("folder")))
+    assert said == "NumPy declares no tracer, so what numpy_threads sends isn't known."
 
 
 def test_the_rows_of_a_launch_over_hosts_are_in_the_cache_before_it_starts(monkeypatch, tmp_path):
