@@ -86,6 +86,7 @@ def test_a_group_ends_as_the_first_that_fails_or_at_its_deadline_and_nobody_of_i
         "one leaves a stray": [0, False],
         "a program is missing": f"{tmp_path}/bin/python is missing: delete the folder .nox and run nox again.",
     }
+    assert not psutil.pid_exists(int((tmp_path / "stray").read_text()))
     assert (tmp_path / "left").exists(), "What is stopped may leave in order as well."
     starts = [float(line) for line in (tmp_path / "starts").read_text().split()]
     assert len(starts) == 4

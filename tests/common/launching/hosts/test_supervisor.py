@@ -47,13 +47,13 @@ def test_all_ends_with_the_lifeline_or_by_a_signal(end, order, tmp_path):
 
 
 def test_all_ends_where_the_lifeline_misses_its_heartbeats_though_it_stays_open(order):
-    process = order(SLEEPER, heartbeat_seconds=0.2)
+    process = order(SLEEPER, heartbeat_seconds=0.3)
     process.answer()
     pid = int(process.stdout.readline())
     for _ in range(3):
-        time.sleep(0.3)
         process.stdin.write("\n")
         process.stdin.flush()
+        time.sleep(0.5)
     assert is_running(pid), "three may be missing"
     assert process.wait(30) == 128 + signal.SIGTERM
     assert not is_running(pid)
@@ -79,7 +79,7 @@ def test_the_status_is_that_of_what_failed(shell, status, printed, order, tmp_pa
     assert left_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("folder", ["/etc", "{scratch}/lockstep-a/../../../etc", "{scratch}/other"])
+@pytest.mark.parametrize("folder", ["/etc/lockstep-a", "{scratch}/../lockstep-a", "{scratch}/other"])
 def test_only_a_launchs_folder_is_collected(folder, refusal, tmp_path, monkeypatch):
     monkeypatch.setattr(supervisor, "SCRATCH", tmp_path)
     named = folder.format(scratch=tmp_path)
