@@ -32,36 +32,46 @@ from tests.common.conftest import OVERSUBSCRIBED, Processes
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
 
+def trained(run, rows=lambda batch: 64, **facts):
+    """The record of a run whose loss is 1 in every step."""
+    for batch in run.steps():
+        run.observe(1.0, rows(batch))
+    run.finish(**facts)
+    return read_record(run.record_path, Record)
+
+
 # The record
 
 
-def test_the_record_of_a_launch_has_every_key_of_the_schema(numpy_launch, monkeypatch):
-    rows = dataclasses.replace(dataset.load(TASK), name="Fashion-MNIST")
+def test_rank_0_writes_one_record_with_every_key_of_the_schema_and_prints_it_once(
+    numpy_launch, monkeypatch, tmp_path, capsys
+):
+    def counted(path, record):
+        written.append(path)
+        write_record(path, record)
+
+    written, rows = [], dataclasses.replace(dataset.load(TASK), name="Fashion-MNIST")
     monkeypatch.setattr(dataset, "load", lambda task: rows)
-    launched = numpy_launch(TASK, 2, world={"backend": "threads", "device": "cpu"})
-    values = json.loads(launched.task.record.read_text())
-    assert set(values) == {*Record.__struct_fields__, "payload"} - {*PRESENTATION}
-    record = launched.record
-    assert (record.strategy, record.framework, record.world_size) == ("numpy_threads", "numpy", 2)
-    assert (record.status, record.reason, record.scaling, record.synchronous) == ("ok", None, "strong", True)
-    assert (record.backend, record.device, record.threads_per_worker) == ("threads", "cpu", 1)
-    assert (record.oversubscribed, record.pinned_cores, record.private_network) == (True, [], False)
-    assert record.task.steps == 30
-    assert record.options["exchange"] is True
-    assert record.versions["numpy"] == np.__version__
-    assert record.host.cores
+    monkeypatch.setattr(run_module, "write_record", counted)
+    task = dataclasses.replace(TASK, record=tmp_path / "new" / "record.json")
+    record = numpy_launch(task, 2, world={"backend": "threads", "device": "Some GPU"}).record
+    assert written == [*task.record.parent.iterdir()] == [task.record]
+    assert set(json.loads(task.record.read_text())) == {*Record.__struct_fields__, "payload"} - {*PRESENTATION}
+    assert (record.status, record.world_size, record.task.steps) == ("ok", 2, 30)
+    assert (record.backend, record.device, record.oversubscribed) == ("threads", "Some GPU", True)
     assert record.packages_digest == machine.packages_digest()
     assert (record.data_sha256, record.data) == (rows.sha256, "Fashion-MNIST")
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", record.started_at)
     assert record.time_to_first_step_s > 0
-    assert len(record.losses) == 30
-    assert all(loss > 0 for loss in record.losses)
-    assert record.first_step == 0
-    assert record.wire_bytes_per_step is None
-    assert len(record.peak_memory_bytes) == 2
-    assert all(2**24 < peak < 2**40 for peak in record.peak_memory_bytes)
+    assert (record.first_step, record.wire_bytes_per_step, record.checkpoint) == (0, None, None)
+    assert [2**24 < peak < 2**40 for peak in record.peak_memory_bytes] == [True, True]
     assert 0 < record.final_accuracy <= 1
-    assert record.checkpoint is None
+    output = capsys.readouterr().out
+    assert output.count("numpy_threads on Fashion-MNIST") == 1
+    assert f"{throughput(record).samples_per_second:,.0f} samples/s" in output
+    assert "2 (more threads than cores)" in output
+    assert "64 (strong scaling)" in output
+    assert re.search(r"^step +30/30   rank 0's loss \d", output, re.MULTILINE)
+    assert re.search(rf"last loss, global batch +│ {record.losses[-1]:.5f}", output)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
@@ -98,49 +108,35 @@ def test_losses_may_come_step_by_step_or_together_of_one_shard_or_of_several(one
     assert np.array_equal(np.transpose(found), np.concatenate([by_step[:1], *[by_step] * 3]))
 
 
-@pytest.mark.parametrize("work", [Work.REPLICAS_IN_ONE_PROCESS, Work.COORDINATED, Work.PARTS_OF_ONE_MODEL])
-def test_a_process_that_has_all_workers_or_a_part_of_the_model_gets_the_whole_batch(one_worker, declare, work):
-    run = one_worker(TASK, declare(work=work), size=4)
-    assert run.global_batch == 64
-    assert np.array_equal(next(run.steps()).rows, RowOrder(1437, 0).cut(0, 64))
-
-
-def test_without_synchrony_the_batch_is_that_of_one_workers_update(one_worker, declare):
+def test_a_worker_gets_the_rows_of_its_rank_and_without_synchrony_those_of_its_own_update(one_worker, declare):
+    order, run = RowOrder(1437, 0), one_worker(TASK, rank=1, size=2)
+    assert np.array_equal(next(run.rows(100)), order.cut(100 * 64 + 32, 101 * 64))
+    assert len(list(run.rows(3, 7))) == 4
     strategy = declare(work=Work.COORDINATED, synchronous_with={"packed": True})
-    task = dataclasses.replace(TASK, batch=63)
-    run = one_worker(task, strategy, strategy.options(packed=False), size=2)
+    run = one_worker(dataclasses.replace(TASK, batch=63), strategy, strategy.options(packed=False), size=2)
     assert run.global_batch == 63
-    assert np.array_equal(next(run.steps()).rows, RowOrder(1437, 0).cut(0, 63))
+    assert np.array_equal(next(run.steps()).rows, order.cut(0, 63))
 
 
 def test_rows_are_counted_from_what_the_losses_were_taken_of_or_at_the_end(one_worker):
-    run = one_worker(TASK)
-    for batch in run.steps():
-        run.observe(1.0, np.array([3, 4]) if batch.step else 5)
-    run.finish()
-    assert read_record(run.task.record, Record).examples_by_rank == [5 + 29 * 7]
-    run = one_worker(TASK)
-    for _ in run.steps():
-        run.observe(1.0)
-    run.finish(examples=77)
-    assert read_record(run.task.record, Record).examples_by_rank == [77]
+    counted = trained(one_worker(TASK), lambda batch: np.array([3, 4]) if batch.step else 5)
+    assert counted.examples_by_rank == [5 + 29 * 7]
+    assert trained(one_worker(TASK), lambda batch: 0, examples=77).examples_by_rank == [77]
 
 
 def test_a_worker_that_sees_no_loss_leaves_it_to_those_that_do(numpy_launch, declare, capsys):
-    def seen_by_the_last(loss):
-        return loss if threading.current_thread() in last else None
-
     last = set()
     launched = numpy_launch(
         TASK,
         2,
         strategy=declare(work=Work.PARTS_OF_ONE_MODEL),
         on_step=lambda run, rank: last.add(threading.current_thread()) if rank else None,
-        loss_of=seen_by_the_last,
+        loss_of=lambda loss: loss if threading.current_thread() in last else None,
     )
-    assert launched.record.losses == pytest.approx(numpy_launch(TASK).record.losses)
+    assert re.search(r"^step +30/30    ", capsys.readouterr().out, re.MULTILINE)
     assert launched.record.examples_by_rank == [30 * 64, 0]
-    assert "step    30/30   " in capsys.readouterr().out
+    assert launched.record.losses == pytest.approx(numpy_launch(TASK).record.losses)
+    assert re.search(r"^step +30/30   loss \d", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -182,67 +178,15 @@ def test_ranks_that_were_given_different_data_leave_no_record(numpy_launch, tmp_
     assert not task.record.exists()
 
 
-def test_what_a_worker_holds_is_in_the_record_with_its_peak(one_worker):
-    run = one_worker(TASK)
-    sizes = {"parameters": 12, "gradients": 12, "optimizer_state": 0}
+def test_what_a_worker_holds_and_what_its_strategy_knows_beside_it_are_in_the_record(one_worker):
+    run, sizes = one_worker(TASK), {"parameters": 12, "gradients": 12, "optimizer_state": 0}
     run.export_with(lambda: run.initial_state, lambda: sizes)
     held = np.ones(10_000_000)
-    for _ in run.steps():
-        run.observe(held[0], 64)
-    run.finish()
-    [memory] = read_record(run.task.record, Record).memory_bytes
+    record = trained(run, restarted_workers=2, staleness=[0, 1])
+    [memory] = record.memory_bytes
     assert memory.above_import > 0.9 * held.nbytes
     assert memory == Memory(**sizes, above_import=memory.above_import)
-
-
-def test_what_a_strategy_knows_beside_the_measurement_is_in_the_record(one_worker):
-    run = one_worker(TASK)
-    for _ in run.steps():
-        run.observe(1.0, 64)
-    run.finish(restarted_workers=2, staleness=[0, 1])
-    record = read_record(run.task.record, Record)
     assert (record.restarted_workers, record.staleness) == (2, [0, 1])
-
-
-def test_the_numbers_of_a_steps_rows_are_those_of_its_batch(one_worker):
-    run = one_worker(TASK, rank=1, size=2)
-    order = RowOrder(1437, 0)
-    [early, late] = [next(run.rows(step)) for step in (3, 100)]
-    assert np.array_equal(early, order.cut(3 * 64 + 32, 4 * 64))
-    assert np.array_equal(late, order.cut(100 * 64 + 32, 101 * 64))
-    assert len(list(run.rows(3, 7))) == 4
-
-
-def test_the_result_is_printed_once_with_throughput_and_the_records_name(numpy_launch, capsys):
-    launched = numpy_launch(TASK, 2)
-    output = capsys.readouterr().out
-    assert output.count("numpy_threads on digits") == 1
-    assert f"{throughput(launched.record).samples_per_second:,.0f} samples/s" in output
-    assert "more threads than cores" in output
-    assert "64 (strong scaling)" in output
-
-
-@pytest.mark.parametrize(("workers", "said"), [(1, "loss"), (2, "rank 0's loss")])
-def test_a_loss_on_the_way_is_said_to_be_rank_0s_where_there_are_others(numpy_launch, capsys, workers, said):
-    record = numpy_launch(TASK, workers).record
-    output = capsys.readouterr().out
-    assert re.search(rf"^step +{TASK.steps}/{TASK.steps}   {said} \d", output, re.MULTILINE)
-    assert re.search(rf"last loss, global batch +│ {record.losses[-1]:.5f}", output)
-
-
-def test_the_record_is_written_once_by_rank_0_when_all_is_done(numpy_launch, monkeypatch, tmp_path):
-    written = []
-
-    def counted(path, record):
-        written.append(path)
-        write_record(path, record)
-
-    monkeypatch.setattr(run_module, "write_record", counted)
-    task = dataclasses.replace(TASK, record=tmp_path / "new" / "record.json")
-    numpy_launch(task, 4)
-    assert written == [task.record]
-    assert read_record(task.record, Record).world_size == 4
-    assert list(task.record.parent.iterdir()) == [task.record]
 
 
 # Replicas
@@ -265,21 +209,7 @@ def test_the_first_replica_that_differs_by_a_bit_is_named_with_parameter_and_ste
     numpy_launch(TASK, 2, spoil=spoil)
 
 
-def test_replicas_of_one_process_are_compared_too(one_worker, declare, checking):
-    run = one_worker(TASK, declare(work=Work.REPLICAS_IN_ONE_PROCESS), checking, size=2)
-    other = run.initial_state | {"layer2.weight": run.initial_state["layer2.weight"] + 1}
-    replicas = [run.initial_state, run.initial_state]
-    run.export_with(lambda: run.initial_state, replicas=lambda: replicas)
-    steps = run.steps()
-    next(steps)
-    run.observe(1.0, 64)
-    replicas[1] = other
-    next(steps)
-    with pytest.raises(LaunchFailedError, match=r"After step 1 the parameter layer2.weight of rank 1 differs"):
-        run.observe(1.0, 64)
-
-
-def test_of_several_steps_in_one_call_the_last_one_is_named(one_worker, checking):
+def test_replicas_of_one_process_are_compared_too_after_the_last_step_of_a_call(one_worker, checking):
     run = one_worker(TASK, options=checking)
     replicas = [run.initial_state, run.initial_state]
     run.export_with(lambda: run.initial_state, replicas=lambda: replicas)
@@ -295,6 +225,10 @@ def test_of_several_steps_in_one_call_the_last_one_is_named(one_worker, checking
 # Evidence
 
 
+def evidence_of(record):
+    return read_evidence(evidence_path(Path(record.task.record)), record.evidence_sha256)
+
+
 def test_a_run_leaves_evidence_of_its_replicas_beside_its_record(one_worker, declare):
     run = one_worker(TASK, declare(work=Work.REPLICAS_IN_ONE_PROCESS), size=2)
     replicas = [dict(run.initial_state), dict(run.initial_state)]
@@ -305,7 +239,7 @@ def test_a_run_leaves_evidence_of_its_replicas_beside_its_record(one_worker, dec
         run.observe([1.0, 1.0], len(batch.rows))
     run.finish()
     record = read_record(run.record_path, Record)
-    evidence = read_evidence(evidence_path(run.record_path), record.evidence_sha256)
+    evidence = evidence_of(record)
     [first, *_, last] = evidence
     assert (first, last) == (0, TASK.steps)
     assert len(evidence) >= 8
@@ -318,21 +252,14 @@ def test_evidence_of_workers_that_differ_comes_from_each_of_them(numpy_launch):
     def spoil(state, rank, step):
         state["layer1.bias"][:] = rank
 
-    record = numpy_launch(TASK, 4, spoil=spoil).record
-    evidence = read_evidence(evidence_path(Path(record.task.record)), record.evidence_sha256)
+    evidence = evidence_of(numpy_launch(TASK, 4, spoil=spoil).record)
     assert [state["layer1.bias"][0] for state in evidence[TASK.steps]] == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_a_run_that_goes_on_with_momentum_has_it_in_its_first_evidence_alone(one_worker, tmp_path):
-    task = dataclasses.replace(TASK, momentum=0.5, checkpoint=tmp_path / "state")
-    run = one_worker(task)
+    run = one_worker(dataclasses.replace(TASK, momentum=0.5, checkpoint=tmp_path / "state"))
     run.initial_state |= {f"{name}.momentum": value for name, value in run.initial_state.items()}
-    run.export_with(lambda: run.initial_state)
-    for batch in run.steps():
-        run.observe(1.0, len(batch.rows))
-    run.finish()
-    record = read_record(run.record_path, Record)
-    evidence = read_evidence(evidence_path(run.record_path), record.evidence_sha256)
+    evidence = evidence_of(trained(run))
     assert "layer0.bias.momentum" in evidence[0][0]
     assert "layer0.bias.momentum" not in evidence[1][0]
 
@@ -362,15 +289,6 @@ def test_what_the_strategy_cannot_have_is_refused_before_training(one_worker, de
     assert (task.steps, others) == (30, [options, 7, 2])
 
 
-def test_a_batch_that_does_not_divide_and_a_damaged_checkpoint_are_refused_before_training(
-    one_worker, refusal, tmp_path
-):
-    assert "--batch 63 or 66" in refusal(lambda: one_worker(TASK, size=3))
-    path = tmp_path / "state.safetensors"
-    path.write_bytes(b"damaged")
-    assert str(path) in refusal(lambda: one_worker(dataclasses.replace(TASK, checkpoint=path)))
-
-
 @pytest.mark.parametrize("option", ["record", "checkpoint"])
 def test_a_file_that_cannot_be_written_is_refused_before_training(one_worker, refusal, tmp_path, option):
     (tmp_path / "file").touch()
@@ -381,20 +299,27 @@ def test_a_file_that_cannot_be_written_is_refused_before_training(one_worker, re
 # The clock
 
 
-def test_a_checkpoint_is_in_no_window(numpy_launch, time, monkeypatch, tmp_path):
-    def one_second(run, rank):
-        time.now += 1.0
+def test_neither_the_time_nor_the_bytes_of_a_checkpoint_are_those_of_a_step(numpy_launch, time, monkeypatch, tmp_path):
+    sent = 0
+
+    def step(run, rank):
+        nonlocal sent
+        sent, time.now = sent + 100, time.now + 1.0
 
     def slow_write(path, checkpoint, task):
-        time.now += 1000.0
+        nonlocal sent
+        sent, time.now = sent + 10**6, time.now + 1000.0
 
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
+    monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
     monkeypatch.setattr(run_module, "write_checkpoint", slow_write)
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=7)
-    record = numpy_launch(task, on_step=one_second).record
+    record = numpy_launch(task, on_step=step).record
     assert [(window.step, window.steps, window.seconds) for window in record.windows] == [
         *((6, 1, 1.0), (7, 7, 7.0), (14, 2, 2.0), (16, 5, 5.0), (21, 5, 5.0), (26, 2, 2.0), (28, 2, 2.0)),
     ]
     assert [entry.training_seconds for entry in record.accuracies] == [7.0, 14.0, 21.0, 28.0, 30.0]
+    assert record.wire_bytes_per_step == 100
 
 
 def test_a_checkpoint_that_rank_0_saves_is_in_no_other_ranks_window(numpy_launch, time, monkeypatch, tmp_path):
@@ -441,42 +366,10 @@ def test_losses_and_rows_are_read_only_after_the_clock_of_their_window_has_stopp
     assert re.fullmatch("CCsSC[rn]+C?" + "CssSC[rn]+C?" * 4, "".join(events)), "".join(events)
 
 
-@pytest.fixture
-def saved(monkeypatch):
-    """The steps of all checkpoints, none of which is written, nor is a record."""
-    steps = []
-    monkeypatch.setattr(run_module, "write_checkpoint", lambda path, checkpoint, task: steps.append(checkpoint.step))
-    for module, name in ((record, "of_launch"), (run_module, "write_record"), (record, "print_result")):
-        monkeypatch.setattr(module, name, lambda *_, **__: None)
-    return steps
-
-
-def step_by_step(run, time):
-    """Train so; returns the rows of all steps."""
-    rows = []
-    for batch in run.steps():
-        time.now += 1.0
-        rows.append(batch.rows)
-        run.observe(float(batch.step), len(batch.rows))
-    return rows
-
-
-def in_groups(run, time, size):
-    """Train so, with up to `size` steps in a call; returns the rows of all steps."""
-    rows = []
-    for batches in run.grouped_steps(size):
-        assert 1 <= len(batches) <= size
-        time.now += 1.0 * len(batches)
-        rows += [batch.rows for batch in batches]
-        losses = np.array([float(batch.step) for batch in batches])
-        run.observe(losses, [len(batch.rows) for batch in batches], steps=len(batches))
-    return rows
-
-
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
-@given(st.integers(1, 12), st.integers(1, 40), st.integers(1, 9), st.integers(1, 20), st.integers(0, 15))
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(1, 9), st.integers(2, 20), st.integers(0, 15))
 def test_groups_of_steps_change_neither_windows_nor_rows_nor_losses_nor_checkpoints(
-    one_worker, time, tmp_path, saved, warmup, measured, window, size, every
+    one_worker, time, tmp_path, monkeypatch, warmup, measured, window, most, every
 ):
     task = Task(
         steps=warmup + measured,
@@ -485,12 +378,20 @@ def test_groups_of_steps_change_neither_windows_nor_rows_nor_losses_nor_checkpoi
         checkpoint_steps=every,
         checkpoint=tmp_path / "never_written",
     )
-    found = []
-    for train in (step_by_step, partial(in_groups, size=size)):
+    saved, found = [], []
+    monkeypatch.setattr(run_module, "write_checkpoint", lambda path, checkpoint, task: saved.append(checkpoint.step))
+    for module, name in ((record, "of_launch"), (run_module, "write_record"), (record, "print_result")):
+        monkeypatch.setattr(module, name, lambda *_, **__: None)
+    for size in (1, most):
+        gathered, rows, time.now = [], [], 0.0
         saved.clear()
-        gathered, time.now = [], 0.0
         run = one_worker(task, all_gather=lambda value, gathered=gathered: gathered.append(value) or [value])
-        rows = train(run, time)
+        for batches in ([batch] for batch in run.steps()) if size == 1 else run.grouped_steps(size):
+            assert 1 <= len(batches) <= size
+            time.now += 1.0 * len(batches)
+            rows += [batch.rows for batch in batches]
+            losses = np.array([float(batch.step) for batch in batches])
+            run.observe(losses, [len(batch.rows) for batch in batches], steps=len(batches))
         run.finish()
         found.append((np.concatenate(rows).tolist(), gathered[-1].windows, [*saved]))
         assert gathered[-1].losses == [[float(step)] for step in range(task.steps)]
@@ -504,24 +405,3 @@ def test_a_window_whose_steps_were_not_all_observed_is_an_error_of_the_strategy(
     with pytest.raises(RuntimeError, match=r"numpy_threads must call observe\(\)"):
         for _ in run.steps():
             pass
-
-
-# The wire
-
-
-def test_bytes_that_a_checkpoint_sends_are_not_those_of_a_step(numpy_launch, monkeypatch, tmp_path):
-    sent = 0
-
-    def send(run, rank):
-        nonlocal sent
-        sent += 100
-
-    def send_much(path, checkpoint, task):
-        nonlocal sent
-        sent += 10**6
-
-    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
-    monkeypatch.setattr(run_module, "write_checkpoint", send_much)
-    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state", checkpoint_steps=8)
-    assert numpy_launch(task, on_step=send).record.wire_bytes_per_step == 100
