@@ -1,7 +1,7 @@
 """common/measurement/clock.py: where windows start and stop, and what is counted within them."""
 
 import dataclasses
-import itertools
+from itertools import pairwise
 
 import pytest
 from msgspec import structs
@@ -21,22 +21,17 @@ JOINED = Moment(3.0, 1.0)
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
 
-def edges_of(task, first_step=0):
-    """The first step and the end of every window."""
-    return [*itertools.pairwise(windows_of(task, first_step, None).edges)]
-
-
-def clock_of(task, rank=0, first_step=0, synchronize=lambda: None):
-    return Clock(windows_of(task, first_step, None), rank, synchronize, JOINED)
+def clock_of(rank=0, synchronize=lambda: None):
+    return Clock(windows_of(TASK, 0, None), rank, synchronize, JOINED)
 
 
 @pytest.fixture
 def clocked(time):
     """A function that clocks every window of a task, whose steps take a second each, and returns the clock."""
 
-    def train(task, rank=0, first_step=0, during_step=lambda clock, step: None, synchronize=lambda: None):
-        clock = clock_of(task, rank, first_step, synchronize)
-        for start, end in edges_of(task, first_step):
+    def train(during_step=lambda clock, step: None, **changes):
+        clock = clock_of(**changes)
+        for start, end in pairwise(windows_of(TASK, 0, None).edges):
             clock.start(start)
             for step in range(start, end):
                 time.now += 1.0
@@ -48,7 +43,7 @@ def clocked(time):
 
 
 def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(clocked):
-    clock = clocked(TASK, rank=3)
+    clock = clocked(rank=3)
     assert clock.windows == [
         Window(rank=3, step=6, steps=10, started_seconds=6.0, seconds=10.0),
         Window(rank=3, step=16, steps=10, started_seconds=16.0, seconds=10.0),
@@ -57,42 +52,34 @@ def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(cloc
     assert clock.training_seconds == 30.0
 
 
-def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts(clocked, time, monkeypatch):
-    monkeypatch.setattr(startup, "imports", lambda: Moment(2.0, 0.75))
-    monkeypatch.setattr(startup, "moment", lambda: Moment(time.now, 5.0))
-    time.now = 5.0
-    clock = clocked(TASK)
-    assert clock.startup_seconds == Startup(imports=2.0, world=1.0, first_step=3.0)
-    assert clock.startup_processor_seconds == Startup(imports=0.75, world=0.25, first_step=4.0)
-
-
-def test_what_is_left_out_is_in_no_part_of_the_time_to_the_first_step(time, monkeypatch):
+def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts_without_what_is_left_out(time, monkeypatch):
     monkeypatch.setattr(startup, "imports", lambda: Moment(2.0, 0.75))
     monkeypatch.setattr(startup, "moment", lambda: Moment(time.now, 0.5 * time.now))
     time.now = 5.0
-    clock = clock_of(TASK)
+    clock = clock_of()
     for _ in range(2):
         time.now += 2.0
         clock.leave_out(Moment(time.now - 2.0, 0.5 * (time.now - 2.0)))
     clock.start(0)
     time.now += 1.0
     clock.stop(1)
+    clock.start(1)
+    time.now += 5.0
+    clock.stop(6)
     assert clock.startup_seconds == Startup(imports=2.0, world=1.0, first_step=10.0 - 4.0 - 3.0)
-    assert clock.startup_processor_seconds.first_step == 0.5 * (10.0 - 4.0) - 1.0
+    assert clock.startup_processor_seconds == Startup(imports=0.75, world=0.25, first_step=0.5 * (10.0 - 4.0) - 1.0)
 
 
 def test_the_wait_for_the_device_and_for_rows_belongs_to_the_window(clocked, time):
     def wait_for_rows(clock, step):
         clock.input_seconds = (clock.input_seconds or 0.0) + 0.25
 
-    assert all(window.input_seconds is None for window in clocked(TASK).windows)
-    windows = clocked(TASK, during_step=wait_for_rows).windows
-    assert [window.input_seconds for window in windows] == [2.5, 2.5, 1.0]
-
     def wait():
         time.now += 0.5
 
-    assert [window.seconds for window in clocked(TASK, synchronize=wait).windows] == [10.5, 10.5, 4.5]
+    assert all(window.input_seconds is None for window in clocked().windows)
+    assert [window.input_seconds for window in clocked(wait_for_rows).windows] == [2.5, 2.5, 1.0]
+    assert [window.seconds for window in clocked(synchronize=wait).windows] == [10.5, 10.5, 4.5]
 
 
 def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_launchs_own(clocked, monkeypatch):
@@ -103,14 +90,14 @@ def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_laun
         sent += 10**6 if step < 6 else 100
 
     monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
-    assert clocked(TASK, during_step=send).sent_bytes == 0
+    assert clocked(send).sent_bytes == 0
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    assert clocked(TASK, during_step=send).sent_bytes == 24 * 100
+    assert clocked(send).sent_bytes == 24 * 100
 
 
 def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time, monkeypatch):
     monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    order, clock = [], clock_of(TASK, synchronize=lambda: order.append("device"))
+    order, clock = [], clock_of(synchronize=lambda: order.append("device"))
     time.on_reading = lambda: order.append("clock")
     monkeypatch.setattr(machine, "bytes_sent", lambda interface: order.append("bytes") or 0)
     monkeypatch.setattr(Meter, "start", lambda meter: order.append("before"))
@@ -126,10 +113,7 @@ def test_what_happened_around_a_window_is_told_of_it_once_the_warm_up_is_over(cl
     spins = []
     monkeypatch.setattr(Meter, "start", lambda meter: spins.append(time.now))
     monkeypatch.setattr(Meter, "stop", lambda _, window: structs.replace(window, spin_seconds=spins[-1]))
-    windows = clocked(TASK).windows
-    assert [(window.step, window.seconds, window.spin_seconds) for window in windows] == [
-        *((6, 10.0, 6.0), (16, 10.0, 16.0), (26, 4.0, 26.0)),
-    ]
+    assert [(window.step, window.spin_seconds) for window in clocked().windows] == [(6, 6.0), (16, 16.0), (26, 26.0)]
     assert spins == [6.0, 16.0, 26.0]
 
 
