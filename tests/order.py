@@ -10,7 +10,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-_EXPERIMENTS = tuple(f"tests/common/laboratory/test_{name}.py" for name in ("collectives", "exchanges", "faults"))
+_EXPERIMENTS = tuple(f"tests/common/laboratory/test_{name}.py" for name in ("collectives", "exchanges", "faults", "gpu"))
 _FROM_ABOVE = tuple(f"tests/test_{name}.py" for name in ("additions", "noxfile", "readme"))
 
 _STARTS_PROCESSES = (
@@ -19,8 +19,7 @@ _STARTS_PROCESSES = (
     *("tests/common/launching/places/*", "tests/common/launching/virtual_hosts/*"),
     *(f"tests/common/launching/hosts/test_{name}.py" for name in ("ranks", "supervisor", "survey")),
     *(f"tests/common/launching/test_{name}.py" for name in ("executor*", "injector", "launch", "processes")),
-    "tests/common/measurement/test_collective_calls.py",
-    *(f"tests/common/sessions/test_{name}.py" for name in ("compare", "earlier_commit", "gpu")),
+    *(f"tests/common/sessions/test_{name}.py" for name in ("compare", "earlier_commit")),
 )
 """Files of tests that start strategies, other processes that last, or a browser, or that install something."""
 
@@ -31,13 +30,13 @@ _NEEDS_NO_FRAMEWORK = (
 """Of these files those whose tests start nothing."""
 
 _COMPARING = (
-    *("tests/common/sessions/test_compare.py", "tests/common/sessions/test_gpu.py", *_FROM_ABOVE, *_EXPERIMENTS),
+    *("tests/common/sessions/test_compare.py", *_FROM_ABOVE, *_EXPERIMENTS),
 )
 """Files of tests that compare: one comparison at a time runs on a machine."""
 
 _OF_A_FILE = (
     *("*/test_watch.py", "*/test_browser.py", "*_impl/test_collectives.py", "*/test_matrices.py"),
-    *("*/test_inference.py", "*/test_request_signature.py", "*/test_collective_calls.py"),
+    *("*/test_inference.py", "*/test_request_signature.py"),
 )
 """Files whose tests look at one launch, server or browser."""
 

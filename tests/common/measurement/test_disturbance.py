@@ -111,29 +111,22 @@ def test_without_cores_or_processes_of_its_own_it_is_not_told_how_busy_they_were
     assert told["steal_seconds"] == pytest.approx(0.14)
 
 
-@pytest.fixture
-def one_core():
-    """Keep this process on one core meanwhile, which it returns."""
+def test_another_process_on_the_same_core_shows_by_its_time_and_by_switches():
+    def compute():
+        end = time.process_time() + 0.1
+        while time.process_time() < end:
+            pass
+
     cores = os.sched_getaffinity(0)
     core = max(cores)
     os.sched_setaffinity(0, {core})
-    yield core
-    os.sched_setaffinity(0, cores)
-
-
-def compute(seconds):
-    end = time.process_time() + seconds
-    while time.process_time() < end:
-        pass
-
-
-def test_another_process_on_the_same_core_shows_by_its_time_and_by_switches(one_core):
     # It inherits the core, and is ready when it says so.
     busy = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
     try:
         busy.stdout.readline()
-        told = around(Meter([one_core]), lambda: compute(0.1))
+        told = around(Meter([core]), compute)
     finally:
+        os.sched_setaffinity(0, cores)
         busy.kill()
         busy.communicate()
     assert 0.1 <= told["own_seconds"] < 0.13
@@ -142,23 +135,10 @@ def test_another_process_on_the_same_core_shows_by_its_time_and_by_switches(one_
     assert told["involuntary_switches"] > 0
 
 
-def test_the_spin_is_the_same_work_before_and_after(monkeypatch):
-    took = iter([0.002, 0.004])
-    monkeypatch.setattr(disturbance, "spin_seconds", lambda: next(took))
-    assert around(Meter([0]))["spin_seconds"] == pytest.approx(0.003)
-
-
-def test_the_spin_takes_the_shortest_of_its_tries(monkeypatch):
-    tries = [0.004, 0.001, 0.009]
-    monkeypatch.setattr(disturbance, "_spin", lambda: tries.pop())
-    assert disturbance.spin_seconds() == 0.001
-    assert not tries
-
-
-def test_counters_are_read_last_before_the_window_and_first_after_it(monkeypatch):
-    order = []
-    read = disturbance._read
-    monkeypatch.setattr(disturbance, "spin_seconds", lambda: order.append("spin") or 0.001)
+def test_the_spin_is_the_same_work_before_and_after_around_the_counters_and_takes_its_shortest_try(monkeypatch):
+    tries, order, read = [0.004, 0.009, 0.006, 0.004, 0.002, 0.007], [], disturbance._read
+    monkeypatch.setattr(disturbance, "_spin", lambda: order.append("spin") or tries.pop())
     monkeypatch.setattr(disturbance, "_read", lambda *where: order.append("read") or read(*where))
-    around(Meter([0]), lambda: order.append("window"))
-    assert order == ["spin", "read", "window", "read", "spin"]
+    told = around(Meter([0]), lambda: order.append("window"))
+    assert order == [*3 * ["spin"], "read", "window", "read", *3 * ["spin"]]
+    assert told["spin_seconds"] == pytest.approx((0.002 + 0.004) / 2)

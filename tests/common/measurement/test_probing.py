@@ -32,20 +32,18 @@ PROBE = Probe(script="numpy_impl/ceiling.py", like="numpy_threads", operation="a
 
 
 @pytest.fixture
-def probed(declare):
-    """A strategy whose family has a probe."""
-    return declare(family=dataclasses.replace(declare().family, probe=PROBE))
+def finished(declare, tmp_path):
+    """A function that finishes a probe which measured this, and returns its record."""
+    strategy = declare(family=dataclasses.replace(declare().family, probe=PROBE))
 
+    def finish(products=(), exchange=(), workers=2, name="one.json"):
+        path = tmp_path / name
+        task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=workers, record=path)
+        world = dataclasses.replace(ALONE, size=workers, backend="air")
+        probing.finish(strategy, task, world, list(products), list(exchange), {"products by": "hand"})
+        return read_record(path, Ceiling)
 
-@pytest.fixture
-def ticking(monkeypatch):
-    """A function that has the clock tell these seconds between its readings, one pair of them after the other."""
-
-    def tick(seconds):
-        readings = itertools.chain.from_iterable((0.0, each) for each in seconds)
-        monkeypatch.setattr(probing.time, "perf_counter", lambda: next(readings))
-
-    return tick
+    return finish
 
 
 def entry(product, seconds, way=AS_TRAINED):
@@ -102,22 +100,28 @@ def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows
 # The clock
 
 
-def test_windows_are_as_long_as_was_meant_despite_interruptions_and_for_the_slowest_rank(ticking):
-    # A call takes 2 ms: two tries each of one, two and four calls, of which the last are long enough to tell from.
-    tries = [0.002] * 2 + [0.004] * 2 + [0.008] * 2
-    ticking([*tries, *[0.01] * probing.WINDOWS])
-    calls = []
-    windows = probing.clock(lambda: calls.append(1), ALONE, at_once=4)
-    assert windows == [Window(repetitions=20, seconds=0.01)] * probing.WINDOWS
-    assert len(calls) == 2 * (1 + 2 + 4) + 5 * probing.WINDOWS
-    ticking([9.0, 0.01, *[0.01] * probing.WINDOWS])
-    assert probing.clock(lambda: None, ALONE)[0].repetitions == 1
-    ticking([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2, *[0.01] * probing.WINDOWS])
-    assert probing.clock(lambda: None, ALONE)[0].repetitions == 10
-    ticking([0.002] * 2 + [0.001] * probing.WINDOWS)
-    world = dataclasses.replace(ALONE, all_gather=lambda seconds: [seconds, 5 * seconds])
-    windows = probing.clock(lambda: None, world)
-    assert windows == [Window(repetitions=1, seconds=0.005)] * probing.WINDOWS
+@pytest.mark.parametrize(
+    ("tries", "window_seconds", "slowest", "calls_of_each"),
+    [
+        # A call takes 2 ms: two tries each of one, two and four calls, of which the last are long enough to tell from.
+        ([*[0.002] * 2, *[0.004] * 2, *[0.008] * 2], 0.01, 1, 5),
+        ([9.0, 0.01], 0.01, 1, 1),
+        ([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2], 0.01, 1, 10),
+        ([0.002] * 2, 0.001, 5, 1),
+    ],
+    ids=["as it is", "interrupted", "interrupted in the first try", "another rank takes five times as long"],
+)
+def test_windows_are_as_long_as_was_meant_despite_interruptions_and_for_the_slowest_rank(
+    monkeypatch, tries, window_seconds, slowest, calls_of_each
+):
+    seconds = [*tries, *[window_seconds] * probing.WINDOWS]
+    readings = itertools.chain.from_iterable((0.0, each) for each in seconds)
+    monkeypatch.setattr(probing.time, "perf_counter", lambda: next(readings))
+    world, calls = dataclasses.replace(ALONE, all_gather=lambda own: [own, slowest * own]), []
+    windows = probing.clock(lambda: calls.append(1), world, at_once=4)
+    expected = Window(repetitions=4 * calls_of_each, seconds=slowest * window_seconds)
+    assert windows == [expected] * probing.WINDOWS
+    assert len(calls) == 2 * (2 ** (len(tries) // 2) - 1) + calls_of_each * probing.WINDOWS
 
 
 def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_stops(monkeypatch):
@@ -131,19 +135,12 @@ def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_st
 # What a probe leaves
 
 
-def finished(path, strategy, products=(), exchange=(), workers=2):
-    task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=workers, record=path)
-    world = dataclasses.replace(ALONE, size=workers, backend="air")
-    probing.finish(strategy, task, world, list(products), list(exchange), {"products by": "hand"})
-    return read_record(path, Ceiling)
-
-
-def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(tmp_path, probed, monkeypatch, capsys):
+def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(finished, monkeypatch, capsys):
     monkeypatch.setenv("B", "7")
     monkeypatch.delenv("A", raising=False)
     products = [entry(Product(0, "forward", 64, 64, 128), 1e-3)]
     exchange = [Window(repetitions=4, seconds=0.02)]
-    found = finished(tmp_path / "one.json", probed, products, exchange)
+    found = finished(products, exchange)
     assert (found.status, found.family, found.framework, found.operation) == ("ok", "NumPy", "numpy", "a sum")
     assert (found.preset, found.rows, found.world_size, found.threads_per_worker) == ("digits", 64, 2, 1)
     assert (found.variables, found.facts, found.backend) == ({"B": "7"}, {"products by": "hand"}, "air")
@@ -156,19 +153,19 @@ def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(tmp_pat
     ]
 
 
-def test_the_rate_is_that_of_all_products_of_one_way_in_their_median_windows(tmp_path, probed):
+def test_the_rate_is_that_of_all_products_of_one_way_in_their_median_windows(finished):
     small, large = Product(0, "forward", 10, 10, 10), Product(1, "forward", 100, 100, 100)
     products = [entry(small, 1e-6), entry(large, 1e-3), entry(large, 5e-4, way="better")]
-    found = finished(tmp_path / "one.json", probed, products)
+    found = finished(products)
     assert step_seconds(found) == pytest.approx(1.001e-3)
     assert gigaflops(found) == pytest.approx(2.002e6 / 1.001e-3 / 1e9)
     assert gigaflops(found, "better") == pytest.approx(4.0)
     assert math.isnan(gigaflops(found, "unheard of"))
 
 
-def test_those_of_a_comparison_are_read_in_the_order_of_their_names(tmp_path, probed):
+def test_those_of_a_comparison_are_read_in_the_order_of_their_names(tmp_path, finished):
     for name, workers in (("b", 2), ("a", 1)):
-        finished(tmp_path / FOLDER / f"{name}.json", probed, workers=workers)
+        finished(workers=workers, name=f"{FOLDER}/{name}.json")
     assert [found.world_size for found in read_ceilings(tmp_path)] == [1, 2]
     assert read_ceilings(tmp_path / "elsewhere") == []
 
