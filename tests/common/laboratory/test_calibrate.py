@@ -1,10 +1,8 @@
 """common/laboratory/calibrate.py: its launches, and how it ends. Launches are made up."""
 
-import contextlib
 import dataclasses
 import math
 import random
-import sys
 
 import pytest
 from msgspec import structs
@@ -20,7 +18,7 @@ from common.measurement.record import declared
 from common.records import calibration, certificate
 from common.records.files import read_record, write_record
 from common.records.training import Record, Window
-from common.sessions import comparison_scope, experiment
+from common.sessions import comparison_scope
 from common.sessions.experiment import observed_of
 
 
@@ -89,21 +87,14 @@ def test_a_distributed_strategy_has_the_workers_of_the_quick_comparisons_rounds(
 
 
 def test_a_short_calibration_says_what_it_leaves_open_and_is_kept_where_comparisons_look_for_it(
-    monkeypatch, tmp_path, capsys
+    monkeypatch, tmp_path, run_here, capsys
 ):
     def run_planned(launch, folder, hosts):
         write_record(folder / f"{launch.name}.json", record := left_by(launch))
         return record
 
     monkeypatch.setattr(calibrate, "run_planned", run_planned)
-    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
-    # Signals would go on ending the tests themselves in this way.
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    outputs = ["--results", str(tmp_path), "--out", str(tmp_path / "out.pdf")]
-    monkeypatch.setattr(sys, "argv", ["calibrate", "--repetitions", "12", "--order-seed", "5", *outputs])
-    with pytest.raises(SystemExit) as ended:
-        experiment.run(EXPERIMENT)
-    assert ended.value.code == 0
+    assert run_here(EXPERIMENT, tmp_path, "--repetitions", "12", "--order-seed", "5") == 0
     printed = capsys.readouterr().out
     assert "The promises hold: equal launches can't be concluded, busy work can't be concluded." in printed
     assert "36 launches: 36 ok" in printed
@@ -116,17 +107,11 @@ def test_a_short_calibration_says_what_it_leaves_open_and_is_kept_where_comparis
     assert found.busy_share == pytest.approx(0.05, abs=0.01)
 
 
-def test_a_whole_calibration_whose_promises_hold_ends_well(tmp_path):
-    found, status, shown = result(tmp_path, session(180))
-    assert (status, shown.answer) == (0, "The promises hold: equal launches yes, busy work yes.")
-    assert (found.blocks, found.long_blocks, found.found) == (30, 18, 18)
-
-
-def test_a_broken_promise_is_the_exit_status(tmp_path):
-    # The busy launches are as fast as the others.
-    _, status, shown = result(tmp_path, session(180, busy_seconds=0.1))
-    assert status == 1
-    assert shown.answer.endswith("busy work no.")
+@pytest.mark.parametrize(("busy_seconds", "status", "busy_work"), [(0.105, 0, "yes"), (0.1, 1, "no")])
+def test_a_broken_promise_is_the_exit_status_of_a_whole_calibration(tmp_path, busy_seconds, status, busy_work):
+    found, ended, shown = result(tmp_path, session(180, busy_seconds=busy_seconds))
+    assert (ended, shown.answer) == (status, f"The promises hold: equal launches yes, busy work {busy_work}.")
+    assert (found.blocks, found.long_blocks, found.found) == (30, 18, 18 * (not status))
 
 
 def test_only_rounds_count_that_have_every_name_and_too_few_say_nothing(tmp_path):
@@ -137,21 +122,6 @@ def test_only_rounds_count_that_have_every_name_and_too_few_say_nothing(tmp_path
     assert calibrate.calibrated(tmp_path, {each: records[each] for each in [*records][:9]}) == {}
 
 
-@pytest.fixture
-def make(monkeypatch, tmp_path):
-    """A function that makes the second launch of round 2, which ends so and computed what is said."""
-    launch = next(launches(Scope(), 2)).launch
-
-    def make(verdict=certificate.FOLLOWS, **ended):
-        found = certificate.compare({launch.name: left_by(launch)}, tmp_path)
-        compared = [dataclasses.replace(each, verdict=verdict, note="its steps have no rows") for each in found]
-        monkeypatch.setattr(calibrate, "run_planned", lambda *_: structs.replace(left_by(launch), **ended))
-        monkeypatch.setattr(certificate, "compare", lambda *_: compared)
-        return calibrate.make(launch, tmp_path / "second", HERE)
-
-    return make
-
-
 @pytest.mark.parametrize(
     ("ended", "reason"),
     [
@@ -160,8 +130,18 @@ def make(monkeypatch, tmp_path):
     ],
 )
 def test_a_launch_that_measures_nothing_ends_the_calibration_and_counts_as_not_made(
-    make, refusal, tmp_path, ended, reason
+    monkeypatch, refusal, tmp_path, ended, reason
 ):
+    launch = next(launches(Scope(), 2)).launch
+
+    def make(verdict=certificate.FOLLOWS, **ended):
+        """Make the second launch of round 2, which ends so and computed what is said."""
+        compared = [dataclasses.replace(found, verdict=verdict, note="its steps have no rows")]
+        monkeypatch.setattr(calibrate, "run_planned", lambda *_: structs.replace(left_by(launch), **ended))
+        monkeypatch.setattr(certificate, "compare", lambda *_: compared)
+        return calibrate.make(launch, tmp_path / "second", HERE)
+
+    [found] = certificate.compare({launch.name: left_by(launch)}, tmp_path)
     said = refusal(lambda: make(**ended))
     assert said.startswith(f"Round 2 has no measurement of second, since its launch is failed ({reason}; log: ")
     if "verdict" in ended:

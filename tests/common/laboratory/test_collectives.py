@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from common.contract.collective_meanings import Collective
 from common.declarations import catalogue
 from common.errors import UserError
 from common.laboratory import collectives
@@ -48,8 +47,10 @@ def names(scope):
 
 
 def test_every_round_has_every_library_with_every_number_of_ranks_once():
-    scope = Scope(libraries=("gloo", "mpi"), workers=(2, 4), repetitions=3)
-    for number, found in enumerate(names(scope), start=1):
+    assert (Scope().ranks, rounds_in(Scope())) == ((2,), 6)
+    full = Scope(profile="full", libraries=("gloo", "mpi"))
+    assert (full.ranks, rounds_in(full)) == ((2, 4), 10)
+    for number, found in enumerate(names(full), start=1):
         assert sorted(found) == sorted(
             f"{library}-{workers}w-{number:02d}" for library in ("gloo", "mpi") for workers in (2, 4)
         )
@@ -69,19 +70,17 @@ def test_an_algorithm_by_hand_is_launched_only_where_it_is_named():
     assert [library.name for library in Scope(libraries=("ring",)).chosen] == ["ring"]
 
 
-def test_quick_and_full_measure_what_they_say():
-    quick, full = Scope().sweep(2), Scope(profile="full").sweep(4)
-    assert quick.size_bytes == [8, 4096, 262_144, 4_194_304]
-    assert [*quick.collectives] == [Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.BROADCAST]
-    assert (Scope().ranks, rounds_in(Scope())) == ((2,), 6)
-    assert (full.size_bytes[0], full.size_bytes[-1], len(full.size_bytes)) == (8, 2**26, 24)
-    assert [*full.collectives] == [*Collective]
-    assert (Scope(profile="full").ranks, rounds_in(Scope(profile="full"))) == ((2, 4), 10)
-
-
-def test_a_series_of_sizes_takes_the_place_of_the_profiles():
-    assert Scope(min_bytes="1K", max_bytes="4K").sweep(2).size_bytes == [1024, 2048, 4096]
-    assert Scope(sizes=("8", "1M")).sweep(2).size_bytes == [8, 2**20]
+@pytest.mark.parametrize(
+    ("scope", "sizes"),
+    [
+        (Scope(), [8, 4096, 262_144, 4_194_304]),
+        (Scope(profile="full"), [2**power for power in range(3, 27)]),
+        (Scope(min_bytes="1K", max_bytes="4K"), [1024, 2048, 4096]),
+        (Scope(sizes=("8", "1M")), [8, 2**20]),
+    ],
+)
+def test_sizes_are_the_profiles_or_a_series_or_those_that_are_named(scope, sizes):
+    assert scope.sweep(2).size_bytes == sizes
 
 
 @pytest.mark.parametrize(
@@ -117,32 +116,14 @@ def test_a_library_within_one_process_is_launched_once_over_several_hosts():
 
 
 def session(folder, *options):
-    """The records of a session with these options."""
+    """The records of a session of one round of all-reduces."""
     where = ["--results", str(folder), "--out", str(folder / "report.pdf")]
-    command = [sys.executable, "-m", "common.laboratory.collectives", *where, "--repetitions", "1", *options]
+    few = ["--repetitions", "1", "--collectives", "all_reduce", "--warmup-iterations", "1", *options]
+    command = [sys.executable, "-m", "common.laboratory.collectives", *where, *few]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stdout + result.stderr
     [results] = folder.glob("*-collectives")
     return read_records(results, CollectivesRecord)
-
-
-@pytest.fixture(scope="module")
-def among_four(tmp_path_factory):
-    for library in WITH_FORMULA:
-        python_for(library)
-    names = [library.name for library in WITH_FORMULA]
-    few = ["--workers", "4", "--collectives", "all_reduce", "--sizes", "1M", "-n", "3", "-w", "1"]
-    return session(tmp_path_factory.mktemp("four"), "--libraries", *names, *few)
-
-
-@pytest.fixture(scope="module")
-def over_a_slow_link(tmp_path_factory):
-    require_ssh()
-    with cluster_of(2):
-        python_for(WITH_FORMULA[0])
-    hosts = ["--virtual-hosts", "2", "--bandwidth", "100mbit"]
-    few = ["--collectives", "all_reduce", "--sizes", "4M", "-n", "5", "-w", "1"]
-    return session(tmp_path_factory.mktemp("link"), "--libraries", WITH_FORMULA[0].name, *hosts, *few)
 
 
 def by_series(records, measure):
@@ -153,16 +134,25 @@ def by_series(records, measure):
 
 
 @pytest.mark.grid
-def test_four_ranks_send_what_the_formula_says(among_four):
+def test_four_ranks_send_what_the_formula_says(tmp_path):
+    for library in WITH_FORMULA:
+        python_for(library)
     require_private_networks()
-    sent, formula = (by_series(among_four, measure) for measure in ("sent_bytes_per_rank", "formula_bytes_per_rank"))
-    assert sent.keys() == {library.name for library in WITH_FORMULA}
+    names = [library.name for library in WITH_FORMULA]
+    records = session(tmp_path, "--libraries", *names, "--workers", "4", "--sizes", "1M", "-n", "3")
+    sent, formula = (by_series(records, measure) for measure in ("sent_bytes_per_rank", "formula_bytes_per_rank"))
+    assert sent.keys() == {*names}
     assert sent == pytest.approx(formula, rel=0.03)
 
 
 @pytest.mark.hosts
-def test_a_shaped_link_shows_as_its_rate(over_a_slow_link):
-    [record] = [record for record in over_a_slow_link.values() if len(record.hosts) == 2]
+def test_a_shaped_link_shows_as_its_rate(tmp_path):
+    require_ssh()
+    with cluster_of(2):
+        python_for(WITH_FORMULA[0])
+    hosts = ["--virtual-hosts", "2", "--bandwidth", "100mbit"]
+    records = session(tmp_path, "--libraries", WITH_FORMULA[0].name, *hosts, "--sizes", "4M", "-n", "5")
+    [record] = [record for record in records.values() if len(record.hosts) == 2]
     [formula], [seconds] = (by_series({"": record}, each).values() for each in ("formula_bytes_per_rank", "seconds"))
     assert formula / seconds == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)
     assert record.link.bytes_per_second == pytest.approx(100e6 / 8 * 1448 / 1514, rel=0.1)

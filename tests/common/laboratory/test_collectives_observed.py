@@ -5,55 +5,14 @@ import pytest
 from common.declarations.sweep import Sweep
 from common.laboratory.collectives import EXPERIMENT
 from common.observations.table import CONDITION
-from common.records.collective_times import Cell, CollectivesRecord
-from common.records.files import from_json
+from common.records.collective_times import Cell
 from common.sessions.experiment import observed_of
+from tests.common.laboratory.collective_records import cell, record, taking
 
 HOSTS = [
     {"name": "one", "workers": 1, "clock_offset_seconds": 0.0, "clock_uncertainty_seconds": 1e-6},
     {"name": "two", "workers": 1, "clock_offset_seconds": 3600.0, "clock_uncertainty_seconds": 2e-6},
 ]
-
-
-def cell(size_bytes=1024, calls=((0.0, 1.0),), late=0.0, ranks=2, **changes):
-    """A good cell: of each call when the first rank began it and when all had it; the others began `late` after."""
-    values = {
-        "collective": "all_reduce",
-        "size_bytes": size_bytes,
-        "status": "ok",
-        "entered_seconds": [[entered + (late if rank else 0.0) for entered, _ in calls] for rank in range(ranks)],
-        "left_seconds": [[left for _, left in calls] for _ in range(ranks)],
-        "counted_calls": 10,
-        "sent_bytes": 3000.0,
-        "processor_seconds": 0.5,
-        "formula_bytes": 2048.0,
-        "algorithm": "ring",
-        "formula": "2 (N - 1) S",
-        "source": "a paper",
-    }
-    return Cell(**values | changes)
-
-
-def taking(seconds, size_bytes=1024, **changes):
-    """A good cell whose only call took so long."""
-    return cell(size_bytes, [(0.0, seconds)], **changes)
-
-
-def record(*cells, library="fast", repetition=1, workers=2, **changes):
-    values = {
-        "library": library,
-        "title": library.capitalize(),
-        "family": "NumPy",
-        "colors": ["#111111"],
-        "status": "ok",
-        "repetition": repetition,
-        "sweep": Sweep(workers=workers),
-        "world_size": workers,
-        "threads_per_worker": 1,
-        "started_at": "2026-01-01T00:00:00.000+00:00",
-        "cells": list(cells),
-    }
-    return from_json(values | changes, CollectivesRecord)
 
 
 def found_in(*records):
@@ -88,16 +47,12 @@ def test_bandwidths_are_those_of_nccl_tests(collective, workers, factor):
     assert value("bus_bytes_per_rank", own) == factor * 4096
 
 
-def test_bytes_are_those_of_one_rank_and_processor_time_is_that_of_one_byte():
+def test_bytes_are_those_of_one_rank_and_processor_time_is_that_of_one_byte_where_they_were_measured():
+    names = ("sent_bytes_per_rank", "formula_bytes_per_rank", "processor_seconds_per_byte")
     own = record(taking(1.0, 1024, ranks=4, sent_bytes=6000, processor_seconds=3.0), workers=4)
-    assert (value("sent_bytes_per_rank", own), value("formula_bytes_per_rank", own)) == (1500, 512)
-    assert value("processor_seconds_per_byte", own) == 3.0 / 1024
-
-
-def test_what_was_not_measured_is_unknown_and_not_zero():
+    assert [value(name, own) for name in names] == [1500, 512, 3.0 / 1024]
     own = record(taking(1.0, sent_bytes=None, formula_bytes=None, processor_seconds=None))
-    for measure in ("sent_bytes_per_rank", "formula_bytes_per_rank", "processor_seconds_per_byte"):
-        assert value(measure, own) is None
+    assert [value(name, own) for name in names] == [None] * 3
 
 
 def test_a_barrier_has_a_time_and_no_bandwidth():
@@ -137,13 +92,10 @@ def test_each_hosts_clock_is_set_right_before_its_ranks_are_compared():
     assert value("unsure_seconds", own) == pytest.approx(3e-6)
 
 
-def test_an_arrival_that_the_hosts_clocks_cannot_tell_is_not_told():
-    def arrival(late):
-        own = cell(entered_seconds=[[0.0], [3600.0 + late]], left_seconds=[[1.0], [3601.0]])
-        return value("arrival_seconds", record(own, hosts=HOSTS))
-
-    assert arrival(2.9e-6) is None
-    assert arrival(3.1e-6) == pytest.approx(3.1e-6, abs=1e-9)
+@pytest.mark.parametrize(("late", "arrival"), [(2.9e-6, None), (3.1e-6, pytest.approx(3.1e-6, abs=1e-9))])
+def test_an_arrival_that_the_hosts_clocks_cannot_tell_is_not_told(late, arrival):
+    own = cell(entered_seconds=[[0.0], [3600.0 + late]], left_seconds=[[1.0], [3601.0]])
+    assert value("arrival_seconds", record(own, hosts=HOSTS)) == arrival
 
 
 def test_the_two_least_sure_clocks_decide_what_is_unknown():

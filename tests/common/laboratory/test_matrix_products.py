@@ -1,52 +1,19 @@
 """common/laboratory/matrix_products.py: the plan, the launches, what they tell; nothing multiplies."""
 
-import sys
-
 import pytest
 
 from common.declarations.arguments import parse
-from common.declarations.catalogue import find_program, ways
+from common.declarations.catalogue import ways
 from common.declarations.products import Products
 from common.laboratory.matrix_products import EXPERIMENT, Scope, launches, moved_bytes
-from common.launching import executor, launch
-from common.launching.executor import run_planned
-from common.measurement.matrix_calls import declared
+from common.launching.exit_cause import Ended
 from common.observations import display
-from common.paths import ROOT
 from common.records.files import read_records, write_record
 from common.records.matrix_products import MatrixRecord
 from common.sessions.experiment import observed_of
 from tests.common.records.matrix_records import cell, record, session
 
 QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """What was started: the way and its products; `ended` is what comes of it: its status and its log."""
-    found, ended = [], {"status": 0, "log": ""}
-
-    def start(arguments, root, log_path, deadline_seconds, variables):
-        assert arguments[:2] == ["-m", "common.launching.launch"]
-        assert (root, deadline_seconds) == (ROOT, 120.0)
-        way, products = find_program(arguments[2]), parse(Products, "help", arguments[3:])
-        found.append((way, products))
-        log_path.write_text(ended["log"])
-        if ended["status"] == 0:
-            known = declared(way, products, products.workers) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
-            cells = [cell(size, size**3 / 1e9, ranks=products.workers) for size in products.sizes]
-            write_record(products.record, MatrixRecord(**known, status="ok", cells=cells))
-        return ended["status"]
-
-    monkeypatch.setattr(executor, "start", start)
-    monkeypatch.setattr(executor, "python_for", lambda way: sys.executable)
-    return found, ended
-
-
-def said(records):
-    """The answer, and how the numbers came about."""
-    found = observed_of(EXPERIMENT, records)
-    return display.answer(found), found.display.method
 
 
 # The plan
@@ -59,18 +26,11 @@ def test_every_round_has_every_way_once():
 
 
 def test_the_loop_multiplies_sizes_of_its_own_and_one_process_has_no_workers():
-    products = {each.way.kind: each.products for each in launches(QUICK, 1)}
-    assert {kind: each.sizes for kind, each in products.items()} == {
-        "naive": (4, 8),
-        "alone": (8, 16),
-        "rows": (8, 16),
-        "reduction": (8, 16),
-    }
-    assert {kind: each.workers for kind, each in products.items()} == {
-        "naive": 1,
-        "alone": 1,
-        "rows": 2,
-        "reduction": 2,
+    assert {each.way.kind: (each.products.sizes, each.products.workers) for each in launches(QUICK, 1)} == {
+        "naive": ((4, 8), 1),
+        "alone": ((8, 16), 1),
+        "rows": ((8, 16), 2),
+        "reduction": ((8, 16), 2),
     }
 
 
@@ -85,59 +45,43 @@ def test_a_value_that_cannot_be_meant_is_refused_before_anything_is_started(chan
     assert refusal(lambda: Scope(**changes)).endswith(said)
 
 
-def test_what_a_way_cannot_have_is_refused_before_it_starts(refusal):
-    said = refusal(lambda: launch.prepare(["alone", "--workers", "2"]))
-    assert said == "alone is one process: leave --workers out, or choose another way."
-
-
 # The launches
 
 
-def test_a_launch_leaves_one_record_that_says_which_of_several_it_is(started, tmp_path):
-    [planned, *_] = launches(QUICK, 2)
-    found = run_planned(planned, tmp_path)
+@pytest.mark.parametrize("ended", [Ended("ok", None), Ended("failed", "A product was wrong.")])
+def test_a_launch_leaves_one_record_that_says_which_of_several_it_is_and_how_it_ended(ended, tmp_path):
+    [planned] = [each for each in launches(QUICK, 2) if each.way.name == "naive"]
+    asked = planned.job(tmp_path)
+    products = parse(Products, "help", asked.arguments)
+    assert products == asked.workload
+    if ended.status == "ok":
+        left = record("naive", {4: 0.001, 8: 0.002}, products=products)
+        write_record(products.record, left)
+    found = planned.record(tmp_path, ended, "2026-01-01T00:00:00.000+00:00")
     assert read_records(tmp_path, MatrixRecord) == {planned.name: found}
-    assert (found.status, found.repetition, found.log) == ("ok", 2, f"{planned.name}.log")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{planned.name}.json", f"{planned.name}.log"]
-
-
-@pytest.mark.parametrize(
-    ("status", "log", "ended"),
-    [
-        (1, "lockstep: failed: by rows: 1 of 64 elements is wrong.", ("failed", "by rows: 1 of 64 elements is wrong.")),
-        (2, "lockstep: There is no mpirun.", ("unsupported", "There is no mpirun.")),
-        (124, "", ("failed", "It was ended by its deadline of 120 s.")),
-    ],
-)
-def test_a_launch_that_leaves_none_gets_one_that_says_why(started, status, log, ended, tmp_path):
-    started[1].update(status=status, log=log)
-    [planned, *_] = launches(QUICK, 1)
-    found = run_planned(planned, tmp_path)
-    assert (found.status, found.reason) == ended
-    assert read_records(tmp_path, MatrixRecord) == {planned.name: found}
-    assert found.cells == []
+    assert [path.name for path in tmp_path.iterdir()] == [f"{planned.name}.json"]
+    assert (found.way, found.products.sizes) == ("naive", (4, 8))
+    assert (found.status, found.reason) == (ended.status, ended.reason)
+    assert (found.repetition, found.log) == (2, f"{planned.name}.log")
+    assert [each.size for each in found.cells] == ([4, 8] if ended.status == "ok" else [])
 
 
 # What it tells
 
 ALONE = {64: 0.001, 128: 0.008, 256: 0.064}
+BESIDE_ALONE = {"alone": ALONE, "rows_mpi": {64: 0.004, 128: 0.006, 256: 0.04}}
 
 
 @pytest.mark.parametrize(
-    ("times", "rounds", "told"),
+    ("times", "rounds", "answer"),
     [
-        ({64: 0.004, 128: 0.006, 256: 0.04}, 6, "from 128 rows and columns on"),
-        ({64: 0.004, 128: 0.016, 256: 0.128}, 6, "nowhere"),
-        ({64: 0.0001, 128: 0.0001, 256: 0.0001}, 5, "takes 6 rounds to tell"),
+        (BESIDE_ALONE, 6, "Faster than its base: rows over mpi, 2 workers from 128 rows and columns on."),
+        (BESIDE_ALONE, 5, "Faster than its base: rows over mpi, 2 workers takes 6 rounds to tell."),
+        ({"rows_mpi": ALONE}, 6, "No two share rounds enough to say which is faster."),
     ],
 )
-def test_six_rounds_tell_from_which_size_on_it_pays(times, rounds, told):
-    answer, _ = said(session(rounds, {"alone": ALONE, "rows_mpi": times}))
-    assert answer == f"Faster than its base: rows over mpi, 2 workers {told}."
-
-
-def test_what_has_no_base_is_not_judged():
-    assert said(session(6, {"rows_mpi": ALONE}))[0] == "No two share rounds enough to say which is faster."
+def test_six_rounds_beside_one_process_tell_from_which_size_on_it_pays(times, rounds, answer):
+    assert display.answer(observed_of(EXPERIMENT, session(rounds, times))) == answer
 
 
 def test_the_parts_of_a_product_stand_beside_its_time_at_each_size():
@@ -156,8 +100,8 @@ def test_both_ways_move_the_same_bytes_at_least_and_the_operations_for_each_grow
         by_reduction = 2 * others / workers * matrix + others * matrix
         assert moved_bytes(size, workers) == pytest.approx(by_rows) == pytest.approx(by_reduction)
     # 2 n^3 / (8 n^2) with two workers.
-    _, method = said(session(6, {"alone": ALONE, "rows_mpi": ALONE}))
-    assert "16 and 64 operations for each byte at size 64 and 256" in method[-1]
+    found = observed_of(EXPERIMENT, session(6, {"alone": ALONE, "rows_mpi": ALONE}))
+    assert "16 and 64 operations for each byte at size 64 and 256" in found.display.method[-1]
 
 
 def test_the_loop_and_one_process_tell_how_time_grows():

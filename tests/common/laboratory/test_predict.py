@@ -1,6 +1,5 @@
 """common/laboratory/predict.py: what it reads, what it holds out, and what it refuses."""
 
-import contextlib
 import dataclasses
 import importlib.util
 import subprocess
@@ -9,19 +8,19 @@ import pytest
 from msgspec import structs
 
 from common.contract.task import PRESETS
-from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.laboratory import predict
-from common.laboratory.predict import HELD, SWEEPS, Scope, drawn, fitted_to, launch_of, stages
+from common.laboratory.predict import EXPERIMENT, HELD, SWEEPS, Scope, drawn, fitted_to, launch_of, stages
 from common.launching.planned import Hosts
 from common.measurement import machine
 from common.prediction import forecast
 from common.prediction.measured import Scenario, measured
-from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.prediction import Predictions, predictions_path
 from common.sessions import experiment
 from common.sessions.folder import FINISHED
+from tests.common.laboratory import collective_records
+from tests.common.laboratory.collective_records import taking
 from tests.reports.records import MadeUpOptions, make_record
 
 SPREAD = Hosts(count=4, slots=1, cores=1, cores_together=2)
@@ -30,14 +29,8 @@ SPREAD = Hosts(count=4, slots=1, cores=1, cores_together=2)
 def record_of(strategy, workers, exchange=True, **changes):
     record = make_record(strategy, workers, options=MadeUpOptions(exchange=exchange))
     task = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=workers)
-    here = {
-        "label": "",
-        "task": task,
-        "reading": None,
-        "host": machine.host_facts(),
-        "git_commit": machine.git_commit(),
-    }
-    return structs.replace(record, **here | changes)
+    here = {"task": task, "host": machine.host_facts(), "git_commit": machine.git_commit()}
+    return structs.replace(record, label="", reading=None, **here | changes)
 
 
 def write_comparison(results, **changes):
@@ -48,44 +41,15 @@ def write_comparison(results, **changes):
         (folder / FINISHED).touch()
     for number, (workers, exchange) in enumerate(((1, True), (2, True), (2, False))):
         write_record(comparison / f"{number}.json", record_of("torch_ddp", workers, exchange, **changes))
-    cells = [
-        Cell(
-            collective="all_reduce",
-            size_bytes=size,
-            status="ok",
-            entered_seconds=[[0.0, 1.0], [0.0, 1.0]],
-            left_seconds=[[0.001 + size * 1e-9, 1.001 + size * 1e-9]] * 2,
-        )
-        for size in (8, 4096, 2**20)
-    ]
-    sweep = CollectivesRecord(
-        library="gloo",
-        family="PyTorch",
-        status="ok",
-        world_size=2,
-        threads_per_worker=1,
-        sweep=Sweep(),
-        cells=cells,
-        started_at="2026-01-01T00:00:00+00:00",
-    )
-    write_record(collectives / "gloo.json", sweep)
+    cells = [taking(0.001 + size * 1e-9, size) for size in (8, 4096, 2**20)]
+    write_record(collectives / "gloo.json", collective_records.record(*cells, library="gloo"))
     return comparison
 
 
-def run(monkeypatch, tmp_path, *options):
-    words = ["predict", "--results", str(tmp_path), "--out", str(tmp_path / "out.pdf"), *options]
-    monkeypatch.setattr("sys.argv", words)
-    # Signals would go on ending the tests themselves in this way, and nothing here is a measurement.
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
-    experiment.run(predict.EXPERIMENT)
-
-
-def test_the_newest_comparison_becomes_predictions_and_a_report(monkeypatch, tmp_path, capsys):
+def test_the_newest_comparison_becomes_predictions_and_a_report(run_here, tmp_path, capsys):
     write_comparison(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        run(monkeypatch, tmp_path, "--workers", "8", "64", "--over-hosts", "1", "8", "--bandwidth", "25Gbit")
-    assert ended.value.code == 0
+    asked = ["--workers", "8", "64", "--over-hosts", "1", "8", "--bandwidth", "25Gbit"]
+    assert run_here(EXPERIMENT, tmp_path, *asked) == 0
     [folder] = tmp_path.glob("*-prediction")
     predictions = read_record(predictions_path(folder), Predictions)
     assert [(each.workers, each.hosts) for each in predictions.predicted] == [(8, 1), (64, 8)]
@@ -95,17 +59,17 @@ def test_the_newest_comparison_becomes_predictions_and_a_report(monkeypatch, tmp
     assert "torch_ddp" in capsys.readouterr().out
 
 
-def test_the_plan_says_what_is_there_and_runs_nothing(monkeypatch, tmp_path, capsys):
+def test_the_plan_says_what_is_there_and_runs_nothing(run_here, tmp_path, capsys):
     write_comparison(tmp_path)
-    run(monkeypatch, tmp_path, "--plan")
+    run_here(EXPERIMENT, tmp_path, "--plan")
     said = capsys.readouterr().out
     assert "20260101T000000-quick" in said
     assert not [*tmp_path.glob("*-prediction")]
-    run(monkeypatch, tmp_path / "elsewhere", "--plan")
+    run_here(EXPERIMENT, tmp_path / "elsewhere", "--plan")
     assert capsys.readouterr().out.count("none yet, so it is made first") == 2
 
 
-def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypatch, tmp_path):
+def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypatch, run_here, tmp_path):
     write_comparison(tmp_path / "made")
     asked, start = [], subprocess.run
 
@@ -121,29 +85,23 @@ def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypat
 
     monkeypatch.setattr(predict.subprocess, "run", make)
     monkeypatch.setattr(experiment, "report", lambda *_: 0)
-    with pytest.raises(SystemExit):
-        run(monkeypatch, tmp_path / "results", "--workers", "8")
+    assert run_here(EXPERIMENT, tmp_path / "results", "--workers", "8") == 0
     assert asked == ["common.sessions.compare", "common.laboratory.collectives"]
     assert len([*(tmp_path / "results").glob("*-prediction")]) == 1
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "strategy", "said"),
     [
-        ({"git_commit": "0123456"}, "measured at commit 0123456"),
-        ({"host": structs.replace(machine.host_facts(), processor="another")}, "measured on another machine"),
+        ({"git_commit": "0123456"}, "torch_ddp", "measured at commit 0123456"),
+        ({"host": structs.replace(machine.host_facts(), processor="b")}, "torch_ddp", "measured on another machine"),
+        ({}, "torch_fsdp", r"torch_fsdp isn't in .* with one worker and with two"),
     ],
 )
-def test_what_was_measured_elsewhere_or_by_another_commit_is_refused(monkeypatch, tmp_path, changes, said):
+def test_what_was_not_measured_here_by_this_commit_is_refused(run_here, tmp_path, changes, strategy, said):
     write_comparison(tmp_path, **changes)
     with pytest.raises(UserError, match=said):
-        run(monkeypatch, tmp_path)
-
-
-def test_a_strategy_that_was_not_compared_is_refused(monkeypatch, tmp_path):
-    write_comparison(tmp_path)
-    with pytest.raises(UserError, match=r"torch_fsdp isn't in .* with one worker and with two"):
-        run(monkeypatch, tmp_path, "--strategies", "torch_fsdp")
+        run_here(EXPERIMENT, tmp_path, "--strategies", strategy)
 
 
 @pytest.mark.parametrize(
