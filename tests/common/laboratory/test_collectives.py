@@ -31,37 +31,45 @@ WITH_FORMULA = [
 """Libraries whose all-reduce has a formula."""
 
 
+[IN_ONE_PROCESS, *_] = [name for name, library in catalogue.libraries().items() if library.one_process]
+
+
 # The launches
 
 
-@pytest.fixture(autouse=True)
-def gpus(monkeypatch):
-    """The names of this machine's GPUs, which a test may take away."""
-    found = ["a GPU"] * 8
-    monkeypatch.setattr(collectives.machine, "gpu_names", lambda: found)
-    return found
-
-
-def names(scope):
-    return [[launch.name for launch in launches(scope, number)] for number in range(1, rounds_in(scope) + 1)]
-
-
-def test_every_round_has_every_library_with_every_number_of_ranks_once():
-    assert (Scope().ranks, rounds_in(Scope())) == ((2,), 6)
-    full = Scope(profile="full", libraries=("gloo", "mpi"))
-    assert (full.ranks, rounds_in(full)) == ((2, 4), 10)
-    for number, found in enumerate(names(full), start=1):
-        assert sorted(found) == sorted(
-            f"{library}-{workers}w-{number:02d}" for library in ("gloo", "mpi") for workers in (2, 4)
-        )
-
-
-def test_a_library_that_joins_gpus_is_launched_once_where_there_are_none(gpus):
-    scope = Scope(libraries=("nccl",), repetitions=3)
-    del gpus[2:]
-    assert list(map(len, names(scope))) == [1, 1, 1]
-    gpus.clear()
-    assert list(map(len, names(scope))) == [1, 0, 0]
+@pytest.mark.parametrize(
+    ("scope", "gpus", "rounds"),
+    [
+        (
+            Scope(libraries=("gloo", "mpi"), workers=(2, 4), repetitions=2),
+            0,
+            [[f"{name}-{number}" for name in ("gloo-2w", "gloo-4w", "mpi-2w", "mpi-4w")] for number in ("01", "02")],
+        ),
+        (Scope(libraries=("nccl",), repetitions=2), 2, [["nccl-2w-01"], ["nccl-2w-02"]]),
+        (Scope(libraries=("nccl",), repetitions=2), 0, [["nccl-2w-01"], []]),
+        (
+            Scope(libraries=("gloo",), repetitions=1, spread=Hosts(2, 2, 1, bandwidths_bits_per_second=(1e8, None))),
+            0,
+            [["gloo-2w-1h-01", "gloo-2w-2h-01", "gloo-2w-2h-100Mbit-01"]],
+        ),
+        (
+            Scope(libraries=(IN_ONE_PROCESS,), repetitions=2, spread=Hosts(2, slots=2, cores=1)),
+            0,
+            [[f"{IN_ONE_PROCESS}-2w-1h-01", f"{IN_ONE_PROCESS}-2w-2h-01"], [f"{IN_ONE_PROCESS}-2w-1h-02"]],
+        ),
+    ],
+    ids=[
+        "every library has every number of ranks",
+        "what joins GPUs has as many rounds where there are enough",
+        "what joins GPUs is launched once where there are none",
+        "every placement and link is a launch of its own",
+        "one process is launched once over several hosts",
+    ],
+)
+def test_a_round_has_every_launch_that_can_be_once(monkeypatch, scope, gpus, rounds):
+    monkeypatch.setattr(collectives.machine, "gpu_names", lambda: ["a GPU"] * gpus)
+    found = [launches(scope, number) for number in range(1, rounds_in(scope) + 1)]
+    assert [sorted(launch.name for launch in of_round) for of_round in found] == [sorted(each) for each in rounds]
 
 
 def test_an_algorithm_by_hand_is_launched_only_where_it_is_named():
@@ -71,16 +79,16 @@ def test_an_algorithm_by_hand_is_launched_only_where_it_is_named():
 
 
 @pytest.mark.parametrize(
-    ("scope", "sizes"),
+    ("scope", "ranks", "sizes"),
     [
-        (Scope(), [8, 4096, 262_144, 4_194_304]),
-        (Scope(profile="full"), [2**power for power in range(3, 27)]),
-        (Scope(min_bytes="1K", max_bytes="4K"), [1024, 2048, 4096]),
-        (Scope(sizes=("8", "1M")), [8, 2**20]),
+        (Scope(), (2,), [8, 4096, 262_144, 4_194_304]),
+        (Scope(profile="full"), (2, 4), [2**power for power in range(3, 27)]),
+        (Scope(min_bytes="1K", max_bytes="4K"), (2,), [1024, 2048, 4096]),
+        (Scope(sizes=("8", "1M"), workers=(4,)), (4,), [8, 2**20]),
     ],
 )
-def test_sizes_are_the_profiles_or_a_series_or_those_that_are_named(scope, sizes):
-    assert scope.sweep(2).size_bytes == sizes
+def test_ranks_and_sizes_are_the_profiles_or_a_series_or_those_that_are_named(scope, ranks, sizes):
+    assert (scope.ranks, scope.sweep(2).size_bytes) == (ranks, sizes)
 
 
 @pytest.mark.parametrize(
@@ -96,20 +104,6 @@ def test_sizes_are_the_profiles_or_a_series_or_those_that_are_named(scope, sizes
 def test_what_cannot_be_measured_is_refused_in_one_line(wrong, said):
     with pytest.raises(UserError, match=said):
         Scope(**wrong)
-
-
-def test_over_hosts_every_placement_and_link_is_a_launch_of_its_own():
-    spread = Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e8, None))
-    [found] = names(Scope(libraries=("gloo",), repetitions=1, spread=spread))
-    assert sorted(found) == ["gloo-2w-1h-01", "gloo-2w-2h-01", "gloo-2w-2h-100Mbit-01"]
-
-
-def test_a_library_within_one_process_is_launched_once_over_several_hosts():
-    [alone, *_] = [name for name, library in catalogue.libraries().items() if library.one_process]
-    spread = Hosts(2, slots=2, cores=1)
-    first, second = names(Scope(libraries=(alone,), repetitions=2, spread=spread))
-    assert sorted(first) == [f"{alone}-2w-1h-01", f"{alone}-2w-2h-01"]
-    assert second == [f"{alone}-2w-1h-02"]
 
 
 # A session as a user starts it

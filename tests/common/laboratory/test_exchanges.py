@@ -69,32 +69,6 @@ def test_a_session_replays_the_messages_of_its_trace_beside_the_whole_step_and_r
     assert "exchanges (" in report.with_suffix(".html").read_text()
 
 
-@pytest.fixture
-def trace(monkeypatch, tmp_path):
-    """A function that makes a session's trace, which ends so and leaves these messages, if any; returns its record, and
-    what is among the replays then.
-    """
-    launch = traced(Scope(), STRATEGY)
-
-    def make(messages=(), **ended):
-        def run_planned(planned, folder, hosts):
-            assert (planned, planned.runner) == (launch, "tracer")
-            path = folder / f"{launch.name}.json"
-            path.parent.mkdir(exist_ok=True)
-            known = declared(STRATEGY, launch.task, launch.options, launch.workers)
-            write_record(path, record := Record(**known, **ended, examples_per_step=BATCH, started_at=STARTED_AT))
-            if messages:
-                write_record(trace_path(path), trace_of(STRATEGY, messages))
-            return record
-
-        monkeypatch.setattr(exchanges, "run_planned", run_planned)
-        record = exchanges.make(launch, tmp_path / "traces", HERE)
-        assert read_record(tmp_path / "traces" / f"{launch.name}.json", Record) == record
-        return record, [read_record(path, CollectivesRecord) for path in sorted(tmp_path.glob("replays/*"))]
-
-    return make
-
-
 def trace_of(strategy, messages, **changes):
     values = {"source": "a profiler", "library": "gloo", "data_type": "float32"} | changes
     return Trace(strategy=strategy.name, workers=2, messages=[*messages], **values)
@@ -112,8 +86,28 @@ MESSAGE = Message(collective="all_reduce", size_bytes=8)
     ],
 )
 def test_a_strategy_that_can_not_be_traced_is_kept_among_the_replays_with_the_reason_until_it_is_traced(
-    trace, tmp_path, ended, kept
+    monkeypatch, tmp_path, ended, kept
 ):
+    launch = traced(Scope(), STRATEGY)
+
+    def trace(messages=(), **ended):
+        """The record of a session's trace that ends so and leaves these messages, if any; what is among the replays."""
+
+        def run_planned(planned, folder, hosts):
+            assert (planned, planned.runner) == (launch, "tracer")
+            path = folder / f"{launch.name}.json"
+            path.parent.mkdir(exist_ok=True)
+            known = declared(STRATEGY, launch.task, launch.options, launch.workers)
+            write_record(path, record := Record(**known, **ended, examples_per_step=BATCH, started_at=STARTED_AT))
+            if messages:
+                write_record(trace_path(path), trace_of(STRATEGY, messages))
+            return record
+
+        monkeypatch.setattr(exchanges, "run_planned", run_planned)
+        record = exchanges.make(launch, tmp_path / "traces", HERE)
+        assert read_record(tmp_path / "traces" / f"{launch.name}.json", Record) == record
+        return record, [read_record(path, CollectivesRecord) for path in sorted(tmp_path.glob("replays/*"))]
+
     record, [found] = trace(**ended)
     assert (record.status, record.reason) == kept
     assert (found.status, found.reason, found.replayed.strategy) == (*kept, STRATEGY.name)
@@ -129,13 +123,6 @@ def test_a_strategy_that_can_not_be_traced_is_kept_among_the_replays_with_the_re
 
 
 # Its launches
-
-
-def whole_step(repetition):
-    """The launch of a round that trains with exchange."""
-    launches = exchanges.whole_steps(SCOPE, repetition)
-    [step] = [each for each in launches if each.strategy is DDP and has_exchange(each.options)]
-    return step
 
 
 def leave_trace(folder):
@@ -158,44 +145,42 @@ def leave_steps(folder, base, step, alone, scope=SCOPE, repetitions=(1, 2), stat
             write_record(folder / f"{launch.name}.json", changed(record, examples_per_step=BATCH))
 
 
-def test_a_session_begins_with_the_traces_and_goes_on_with_rounds(tmp_path):
+def test_a_session_has_traces_and_rounds_and_where_it_would_pay_rounds_at_larger_batches_with_one_shared_base(tmp_path):
+    scope = Scope(strategies=("torch_ddp", "torch_sync_sgd"), repetitions=2)
     leave_trace(tmp_path)
-    leave_steps(tmp_path, base=2e-3, step=2e-3, alone=2e-3)
-    made = [*stages(SCOPE, 7, tmp_path)]
-    assert [stage.title for stage in made] == ["traces", "round 1 of 2", "round 2 of 2"]
-    names = [sorted(each.name for each in stage.launches) for stage in made]
-    assert names[0] == ["traces/torch_ddp-pathway-weak-2w-00"]
-    assert names[2] == [
+    leave_steps(tmp_path, base=2e-3, step=2e-3, alone=2e-3, scope=scope)
+    titles = ["traces", "round 1 of 2", "round 2 of 2"]
+    assert [stage.title for stage in stages(scope, 7, tmp_path)] == titles
+    leave_steps(tmp_path, base=2e-3, step=5e-3, alone=2e-3, scope=scope)
+    made = [*stages(scope, 7, tmp_path)]
+    assert [stage.title for stage in made] == [*titles, *(f"larger batches, {title}" for title in titles[1:])]
+    traces, _, second, *larger = (sorted(each.name for each in stage.launches) for stage in made)
+    assert traces == [f"traces/{name}-pathway-weak-2w-00" for name in scope.strategies]
+    assert second == [
         "replays/torch_ddp-2w-02",
         "torch_ddp-pathway-weak-2w-02",
         "torch_ddp-pathway-weak-2w-no_exchange-02",
         "torch_single-pathway-weak-1w-02",
+        "torch_sync_sgd-pathway-weak-2w-02",
+        "torch_sync_sgd-pathway-weak-2w-no_exchange-02",
     ]
-    plan = steps_table(made, 7)
-    assert steps_table(made[:1], 7).empty
-    assert (len(plan), *plan["order_seed"].unique(), *plan["repetition"].unique()) == (2 * 3, 7, 1, 2)
-
-
-def test_where_it_would_pay_a_session_ends_with_rounds_at_larger_batches_with_one_launch_of_a_shared_base(tmp_path):
-    scope = Scope(strategies=("torch_ddp", "torch_sync_sgd"), repetitions=2)
-    leave_steps(tmp_path, base=2e-3, step=5e-3, alone=2e-3, scope=scope)
-    made = [*stages(scope, 7, tmp_path)]
-    assert [each.title for each in made][3:] == ["larger batches, round 1 of 2", "larger batches, round 2 of 2"]
-    first, second = (sorted(launch.name for launch in each.launches) for each in made[3:])
-    assert first == [
+    assert larger[0] == [
         f"{name}-pathway-weak-{workers}w-{rows}rows-01"
         for name, workers in (("torch_ddp", 2), ("torch_single", 1), ("torch_sync_sgd", 2))
         for rows in (200, 96)
     ]
-    larger = steps_table(made, 7).iloc[-2 * len(first) :]
-    assert sorted(larger["launch"]) == sorted([*first, *second])
-    assert [*larger["repetition"]] == 6 * [1] + 6 * [2]
+    plan = steps_table(made, 7)
+    assert steps_table(made[:1], 7).empty
+    assert [*plan["repetition"]] == 5 * [1] + 5 * [2] + 6 * [1] + 6 * [2]
+    assert (sorted(plan["launch"][10:]), *plan["order_seed"].unique()) == (sorted([*larger[0], *larger[1]]), 7)
 
 
 def test_a_replay_sends_the_trace_by_its_library_and_knows_the_whole_step_of_its_round(tmp_path):
-    assert replay(SCOPE, whole_step(2), tmp_path) is None
+    steps = [each for each in exchanges.whole_steps(SCOPE, 2) if each.strategy is DDP]
+    [step] = [each for each in steps if has_exchange(each.options)]
+    assert replay(SCOPE, step, tmp_path) is None
     path = leave_trace(tmp_path)
-    planned = replay(SCOPE, whole_step(2), tmp_path)
+    planned = replay(SCOPE, step, tmp_path)
     assert planned.library is catalogue.find_library("gloo")
     sweep = planned.sweep
     assert (sweep.messages, sweep.data_type, sweep.workers) == (path, "float16", 2)

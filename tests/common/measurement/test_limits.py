@@ -13,6 +13,7 @@ UNLIMITED_V1 = str(2**63 - 4096)
 
 JOB = "system.slice/slurmstepd.scope/job_7"
 LIMITED_V2 = {
+    "system.slice/memory.max": "4294967296",
     f"{JOB}/memory.max": "2147483648",
     f"{JOB}/step_3/memory.max": "max",
     f"{JOB}/cpu.max": "150000 100000",

@@ -25,27 +25,24 @@ def model():
     return fit(make_measured())
 
 
-def test_latency_and_time_per_byte_are_those_of_the_library(model):
-    fitted = model.strategies["torch_ddp"]
-    assert fitted.costs.alpha_seconds == pytest.approx(ALPHA)
-    assert fitted.costs.gamma_seconds_per_byte == pytest.approx(GAMMA)
-    assert fitted.costs.overhead_seconds == pytest.approx(REST)
-    assert fitted.factor == pytest.approx(1 + REST / exchange_seconds(2))
-    assert fitted.rest_seconds == 0
+EXCHANGE = exchange_seconds(2)
 
 
-def test_where_two_workers_take_less_than_the_library_costs_are_less():
-    fitted = fit(make_measured(rest=-0.5 * exchange_seconds(2))).strategies["torch_ddp"]
-    assert fitted.factor == pytest.approx(0.5)
-    assert fitted.costs.alpha_seconds == pytest.approx(0.5 * ALPHA)
-    assert fitted.costs.gamma_seconds_per_byte == pytest.approx(0.5 * GAMMA)
-    assert fitted.costs.overhead_seconds == 0
-
-
-def test_a_step_that_shows_no_exchange_leaves_a_rest():
-    fitted = fit(make_measured(rest=-0.0035)).strategies["torch_ddp"]
-    assert fitted.factor == 0.05
-    assert fitted.rest_seconds == pytest.approx(exchange_seconds(2) - 0.0035 - 0.05 * exchange_seconds(2))
+@pytest.mark.parametrize(
+    ("rest", "factor", "overhead", "left"),
+    [
+        (REST, 1 + REST / EXCHANGE, REST, 0),
+        (-0.5 * EXCHANGE, 0.5, 0, 0),
+        (-0.0035, 0.05, 0, EXCHANGE - 0.0035 - 0.05 * EXCHANGE),
+    ],
+    ids=["as the library", "less than the library", "no exchange that shows"],
+)
+def test_messages_cost_what_they_do_in_the_library_or_less_where_two_workers_take_less(rest, factor, overhead, left):
+    fitted = fit(make_measured(rest=rest)).strategies["torch_ddp"]
+    assert (fitted.factor, fitted.rest_seconds) == pytest.approx((factor, left))
+    assert fitted.costs.alpha_seconds == pytest.approx(min(factor, 1) * ALPHA)
+    assert fitted.costs.gamma_seconds_per_byte == pytest.approx(min(factor, 1) * GAMMA)
+    assert fitted.costs.overhead_seconds == pytest.approx(overhead)
 
 
 def test_one_worker_takes_what_one_took(model):
