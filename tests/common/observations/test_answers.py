@@ -42,15 +42,10 @@ def table(*rows):
     return tables([each for own in rows for each in own])[0]
 
 
-def growing(launches, factor=1.0, power=3.0, sizes=(64, 128, 256), **changes):
-    """Rows of a series whose time grows by this power of the size."""
-    return [
-        row
-        for size in sizes
-        for row in observed(
-            {"alone": [factor * size**power * (1 + 0.01 * n) for n in range(launches)]}, x=size, **changes
-        )
-    ]
+def growing(launches, sizes=(64, 128, 256)):
+    """Rows of a series whose time grows by the third power of the size."""
+    times = {size: [size**3 * (1 + 0.01 * n) for n in range(launches)] for size in sizes}
+    return [row for size in sizes for row in observed({"alone": times[size]}, x=size)]
 
 
 # Medians

@@ -103,27 +103,21 @@ def test_fewer_than_six_rounds_say_nothing_but_the_ratio(n):
     assert (judgement.different, judgement.alike, judgement.needed) == (False, False, None)
 
 
-def simulated_logs(comparisons: int, n: int, spread: float, difference: float = 0.0) -> np.ndarray:
-    """Log ratios of 4,000 families, (families, n, comparisons), of which the first comparison differs."""
-    logs = spread * np.random.default_rng(comparisons).standard_normal((4_000, n, comparisons))
-    logs[..., 0] += difference
-    return logs
-
-
-def decided(logs: np.ndarray, margin: float = MARGIN) -> paired.Decisions:
-    n, comparisons = logs.shape[1:]
-    return paired.decide(logs.mean(axis=1), logs.std(axis=1, ddof=1), np.full(comparisons, n), margin)
-
-
 @pytest.mark.parametrize("comparisons", [1, 3, 10])
 @pytest.mark.parametrize("spread", [0.03, 0.08])
 def test_the_rounds_needed_show_equal_ones_to_be_alike_in_four_of_five_families(comparisons, spread):
+    def share_alike(rounds):
+        """In which share of 4,000 families of equal ones the first comparison is shown to be alike."""
+        logs = spread * np.random.default_rng(comparisons).standard_normal((4_000, rounds, comparisons))
+        counts = np.full(comparisons, rounds)
+        return paired.decide(logs.mean(axis=1), logs.std(axis=1, ddof=1), counts, MARGIN).alike[:, 0].mean()
+
     n = paired._first_within(spread, FAMILY_ERROR / comparisons, MARGIN)
-    alike = [decided(simulated_logs(comparisons, rounds, spread)).alike[:, 0].mean() for rounds in (n, n - 1)]
+    enough = share_alike(n)
     # Two standard errors are 0.013. With few rounds one more adds much power.
-    assert alike[0] > 0.787
-    assert n == 6 or alike[1] < 0.813
-    assert n < 20 or alike[0] < 0.83
+    assert enough > 0.787
+    assert n == 6 or share_alike(n - 1) < 0.813
+    assert n < 20 or enough < 0.83
 
 
 def test_comparisons_of_few_rounds_change_nothing_and_of_none_are_refused():
