@@ -4,7 +4,6 @@ import dataclasses
 import json
 import re
 import threading
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,10 @@ from common.contract.work import Work
 from common.errors import LaunchFailedError, UserError
 from common.measurement import machine, record
 from common.measurement import run as run_module
-from common.measurement.run import Run
-from common.measurement.world import World
 from common.records.files import read_record, write_record
 from common.records.header import PRESENTATION
 from common.records.metrics import throughput
 from common.records.training import Memory, Record
-from tests.common.conftest import OVERSUBSCRIBED, Processes
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
@@ -151,21 +147,17 @@ def test_a_worker_that_sees_no_loss_leaves_it_to_those_that_do(numpy_launch, dec
     ],
     ids=["the first alone", "all but one", "of other shards once", "of one worker", "of too many shards", "none"],
 )
-def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(tmp_path, declare, work, losses_of, cause):
-    processes, path = Processes(2), tmp_path / "record.json"
-    strategy, task = declare(work=work), dataclasses.replace(TASK, record=path)
+def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(
+    numpy_launch, tmp_path, declare, work, losses_of, cause
+):
+    def note(run, rank):
+        here.rank, here.step = rank, getattr(here, "step", -1) + 1
 
-    def train(rank):
-        world = World(pinning=OVERSUBSCRIBED, rank=rank, size=2, all_gather=partial(processes.gather, rank))
-        run = Run(strategy, task, strategy.options(), world)
-        run.export_with(lambda: run.initial_state)
-        for batch in run.steps():
-            run.observe(losses_of(rank, batch.step), 32)
-        run.finish()
-
+    here, task = threading.local(), dataclasses.replace(TASK, record=tmp_path / "record.json")
+    strategy, given = declare(work=work), {"on_step": note, "loss_of": lambda loss: losses_of(here.rank, here.step)}
     with pytest.raises(LaunchFailedError, match=f"leaves no record, since it gave observe.. {cause}"):
-        processes.play(train)
-    assert not path.exists()
+        numpy_launch(task, 2, strategy=strategy, **given)
+    assert not task.record.exists()
 
 
 def test_ranks_that_were_given_different_data_leave_no_record(numpy_launch, tmp_path):
