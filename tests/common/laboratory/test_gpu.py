@@ -10,7 +10,6 @@ from common.laboratory import gpu
 from common.laboratory.gpu import Scope
 from common.records.files import read_records
 from common.records.training import Record
-from common.sessions.probes import PlannedProbe
 from common.sessions.session import Stage
 from tests.conftest import run_command
 
@@ -23,16 +22,13 @@ def stages(monkeypatch):
     return {stage.name: stage.launches for stage in found}
 
 
-def test_strategies_of_the_quick_comparison_are_certified_first_and_then_all_others(stages):
+def test_every_strategy_is_certified_on_the_gpu_those_of_the_quick_comparison_first_and_shared_where_it_can_be(stages):
     launches = stages["certificate"]
     quick = [launch.strategy.may_be_quick for launch in launches]
     assert quick == sorted(quick, reverse=True)
     assert {launch.strategy.name for launch in launches if launch.workers == 1} == {*gpu.catalogue.strategies()}
     assert {launch.task.device for launch in launches} == {"gpu"}
-
-
-def test_two_workers_share_the_gpu_over_gloo_where_a_strategy_can_have_that(stages):
-    shared = [launch for launch in stages["certificate"] if launch.workers == 2]
+    shared = [launch for launch in launches if launch.workers == 2]
     assert {launch.options.backend for launch in shared} == {"gloo"}
     assert {"torch_ddp", "torch_zero", "torch_fsdp"} <= {launch.strategy.name for launch in shared}
 
@@ -45,30 +41,20 @@ def test_every_precision_and_every_compression_of_the_quick_strategies_is_tried(
 
 def test_rounds_have_the_baselines_alone_each_with_every_value_of_its_options(stages):
     launches = stages["round"]
-    assert {launch.strategy.most_workers for launch in launches} == {1}
+    assert {(launch.strategy.most_workers, has_exchange(launch.options)) for launch in launches} == {(1, True)}
     assert len({launch.name for launch in launches}) == len(launches)
-    executed = {launch.options.execution for launch in launches if launch.strategy.name == "torch_single"}
-    assert executed == {"eager", "compiled", "graphed"}
-    precisions = {launch.options.precision for launch in launches if launch.task.batch == 8192 if has_torch(launch)}
-    assert precisions == {"float32", "tf32", "bf16"}
-    assert all(has_exchange(launch.options) for launch in launches)
-
-
-def has_torch(launch):
-    return launch.strategy.framework == "torch"
+    of_torch = [launch for launch in launches if launch.strategy.name == "torch_single"]
+    assert {launch.options.execution for launch in of_torch} == {"eager", "compiled", "graphed"}
+    large = [launch for launch in of_torch if launch.task.batch == 8192]
+    assert {launch.options.precision for launch in large} == {"float32", "tf32", "bf16"}
 
 
 def test_ceilings_have_a_layer_that_fills_a_gpu(stages):
-    probes = stages["ceiling"]
-    assert all(isinstance(probe, PlannedProbe) for probe in probes)
-    assert {probe.task.dimensions for probe in probes} >= {(8192, 8192)}
-    on_cpu = [
-        launch
-        for stage in gpu.all_stages(Scope(device="cpu"), [gpu.catalogue.find("torch_single")])
-        if stage.name == "ceiling"
-        for launch in stage.launches
-    ]
-    assert (8192, 8192) not in {probe.task.dimensions for probe in on_cpu}
+    stages_on_cpu = gpu.all_stages(Scope(device="cpu"), [gpu.catalogue.find("torch_single")])
+    on_cpu = next(stage.launches for stage in stages_on_cpu if stage.name == "ceiling")
+    on_gpu, on_cpu = ({probe.task.dimensions for probe in probes} for probes in (stages["ceiling"], on_cpu))
+    assert (8192, 8192) in on_gpu
+    assert (8192, 8192) not in on_cpu
 
 
 def test_what_is_not_installed_is_left_out_and_named_once(monkeypatch, capsys):

@@ -1,7 +1,7 @@
 """common/sessions/chosen_hosts.py: where a session's launches are made; no host is asked and none is made."""
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from types import SimpleNamespace
 
@@ -21,81 +21,66 @@ from tests.common.launching.hosts.test_cluster import cluster_of, member
 from tests.common.launching.hosts.test_slurm import OTHER_TYPES
 
 SPREAD = Hosts(count=2, slots=2, cores=2)
-VIRTUAL = Selection(virtual_hosts=2)
-
-
-class Found:
-    """Hosts that were found."""
-
-    spread = SPREAD
+FOUND = SimpleNamespace(spread=SPREAD)
+NAMED, VIRTUAL = Selection(hosts="one,two"), Selection(virtual_hosts=2)
 
 
 @pytest.fixture
-def find(monkeypatch):
-    """A function that finds the hosts of a selection for four workers, and what it asked for."""
+def asked(monkeypatch):
+    """What hosts were found or made by, which is played."""
     asked = []
-
-    @contextmanager
-    def alone():
-        yield 7
 
     @contextmanager
     def virtual_hosts(*about):
         asked.append(about)
         yield SimpleNamespace(run=lambda *about: asked.append(about) or 3)
 
-    monkeypatch.setattr(chosen_hosts.cluster.machine, "alone", alone)
-    monkeypatch.setattr(chosen_hosts.cluster, "find", lambda console, *about: asked.append(about) or Found)
+    monkeypatch.setattr(chosen_hosts.cluster.machine, "alone", lambda: nullcontext(7))
+    monkeypatch.setattr(chosen_hosts.cluster, "find", lambda console, *about: asked.append(about) or FOUND)
     monkeypatch.setattr(chosen_hosts.cluster, "spread_of", lambda *about: SPREAD)
     monkeypatch.setattr(chosen_hosts.cluster, "described", lambda: None)
     monkeypatch.setattr(chosen_hosts.cluster, "virtual_hosts", virtual_hosts)
     monkeypatch.setattr(sys, "argv", ["compare", "--virtual-hosts", "2"])
-    return lambda selection, is_plan=False: chosen_hosts.find(
-        Console(), "some.module", selection, (1, 4), is_plan
-    ), asked
+    return asked
 
 
-@pytest.mark.parametrize("is_plan", [True, False])
-def test_without_any_option_launches_are_made_here(find, is_plan):
-    found, asked = find
-    assert found(Selection(), is_plan) == (None, None)
-    assert asked == []
+def find(selection, is_plan=False):
+    return chosen_hosts.find(Console(), "some.module", selection, (1, 4), is_plan)
 
 
-@pytest.mark.parametrize("is_plan", [True, False])
-def test_hosts_that_are_named_are_asked_for_a_plan_as_well(find, is_plan):
-    found, asked = find
-    selection = Selection(hosts="one,two")
-    assert found(selection, is_plan) == (Found, SPREAD)
-    assert asked == [(selection, (1, 4))]
+@pytest.mark.parametrize(
+    ("selection", "is_plan", "found", "is_asked"),
+    [
+        (Selection(), False, (None, None), False),
+        (Selection(), True, (None, None), False),
+        (NAMED, False, (FOUND, SPREAD), True),
+        (NAMED, True, (FOUND, SPREAD), True),
+        (VIRTUAL, True, (None, SPREAD), False),
+    ],
+)
+def test_hosts_that_are_named_are_asked_for_a_plan_as_well_and_virtual_ones_are_not_made_for_it(
+    asked, selection, is_plan, found, is_asked
+):
+    assert find(selection, is_plan) == found
+    assert asked == ([(selection, (1, 4))] if is_asked else [])
 
 
-def test_for_a_plan_virtual_hosts_are_not_made(find):
-    found, asked = find
-    assert found(VIRTUAL, is_plan=True) == (None, SPREAD)
-    assert asked == []
-
-
-def test_else_the_session_runs_on_their_head_and_this_program_ends_as_it_does(find):
-    found, asked = find
+def test_on_virtual_hosts_the_session_runs_on_their_head_and_this_program_ends_as_it_does(asked, monkeypatch):
     with pytest.raises(SystemExit) as ended:
-        found(VIRTUAL)
+        find(VIRTUAL)
     assert ended.value.code == 3
     command = [sys.executable, "-m", "some.module", "--virtual-hosts", "2"]
     assert asked == [(2, VIRTUAL.first_cable, None), (command, 7)]
-
-
-def test_on_their_head_they_are_found_like_any_others(find, monkeypatch):
-    found, asked = find
+    # There they are found like any others.
     monkeypatch.setattr(chosen_hosts.cluster, "described", lambda: "what makes them up")
-    assert found(VIRTUAL) == (Found, SPREAD)
-    assert asked == [(VIRTUAL, (1, 4))]
+    assert find(VIRTUAL) == (FOUND, SPREAD)
+    assert asked[2:] == [(VIRTUAL, (1, 4))]
 
 
-@pytest.mark.usefixtures("find")
+@pytest.mark.usefixtures("asked")
 def test_what_one_machine_has_all_of_is_launched_here_or_on_a_node_of_the_allocation():
     assert chosen_hosts.on_one_host(Console(), SlurmOptions()) is HERE
-    assert chosen_hosts.on_one_host(Console(), SlurmOptions(slurm=True)) is Found
+    assert chosen_hosts.on_one_host(Console(), SlurmOptions(slurm=True)) is FOUND
 
 
 @pytest.mark.parametrize(

@@ -39,36 +39,24 @@ def found(results):
 def test_the_newest_unfinished_folder_goes_on(tmp_path):
     begun(tmp_path, "20260101T000000-quick")
     newest = begun(tmp_path, "20260102T000000-quick")
+    begun(tmp_path, "20260103T000000-quick", finished="")
+    begun(tmp_path, "20260104T000000-full")
+    begun(tmp_path, "20260105T000000-quick", asked_for="as that")
+    (tmp_path / "20260106T000000-quick").mkdir()
     assert found(tmp_path) == newest
-
-
-def test_what_is_finished_or_of_another_kind_or_was_begun_otherwise_does_not_go_on(tmp_path):
-    others = {
-        begun(tmp_path, "20260101T000000-quick", finished=""),
-        begun(tmp_path, "20260102T000000-full"),
-        begun(tmp_path, "20260103T000000-quick", asked_for="as that"),
-    }
-    (tmp_path / "20260104T000000-quick").mkdir()
-    new = found(tmp_path)
-    assert new not in others
-    assert new.name.endswith("-quick")
-    assert (new / "options.txt").read_text() == "as this"
 
 
 def test_a_new_folder_is_made_where_there_is_none_and_goes_on_from_then(tmp_path):
     new = found(tmp_path / "results")
+    assert new.name.endswith("-quick")
     assert found(tmp_path / "results") == new
 
 
-def test_the_order_is_that_with_which_the_folder_was_begun(tmp_path):
-    assert order_seed(tmp_path, 5) == 5
-    assert order_seed(tmp_path, 6) == order_seed(tmp_path, None) == 5
-
-
-def test_where_no_order_is_asked_for_every_folder_has_its_own(tmp_path):
-    seeds = [order_seed(tmp_path / name, None) for name in "abc"]
-    assert len({*seeds}) == 3
-    assert [order_seed(tmp_path / name, None) for name in "abc"] == seeds
+def test_the_order_is_that_with_which_the_folder_was_begun_and_else_the_one_asked_for_or_its_own(tmp_path):
+    assert [order_seed(tmp_path, asked_for) for asked_for in (5, 6, None)] == [5, 5, 5]
+    own = [order_seed(tmp_path / name, None) for name in "abcabc"]
+    assert len({*own}) == 3
+    assert own[:3] == own[3:]
 
 
 def test_a_folder_of_other_code_packages_or_variables_does_not_go_on_and_that_is_said(tmp_path, monkeypatch, capsys):
@@ -88,31 +76,25 @@ def test_a_folder_of_other_code_packages_or_variables_does_not_go_on_and_that_is
     assert f"{new} doesn't go on" in capsys.readouterr().out
 
 
-def test_a_new_folder_keeps_the_variables(tmp_path, monkeypatch):
-    assert variables.read(found(tmp_path / "without")) == {}
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
-    new = found(tmp_path / "with")
-    assert variables.read(new) == {"OMP_WAIT_POLICY": "active"}
-    assert variables.read(tmp_path) is None
-    assert [variables.in_words(each) for each in ({}, variables.read(new), None)] == [
-        "none",
-        "OMP_WAIT_POLICY=active",
-        "unknown: the folder has no variables.txt",
-    ]
-
-
-def test_whatever_a_variable_holds_is_kept_and_shown_on_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("LD_PRELOAD", "a\n\udc80")
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "none"), ("active", "OMP_WAIT_POLICY=active"), ("a\n\udc80", r"OMP_WAIT_POLICY='a\n\udc80'")],
+)
+def test_a_new_folder_keeps_the_variables_and_they_are_shown_on_one_line(tmp_path, monkeypatch, value, words):
+    if value:
+        monkeypatch.setenv("OMP_WAIT_POLICY", value)
     new = found(tmp_path)
-    assert variables.read(new) == {"LD_PRELOAD": "a\n\udc80"}
-    assert capsys.readouterr().out.endswith("LD_PRELOAD='a\\n\\udc80'.\n")
     assert found(tmp_path) == new
+    kept = variables.read(new)
+    assert kept == ({"OMP_WAIT_POLICY": value} if value else {})
+    assert variables.in_words(kept) == words
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{"])
-def test_damaged_variables_are_refused(tmp_path, refusal, text):
-    (tmp_path / "variables.txt").write_text(text)
-    assert "delete it or run the session again" in refusal(lambda: variables.read(tmp_path))
+def test_a_folder_without_its_variables_says_so_and_damaged_ones_are_refused(tmp_path, refusal):
+    assert variables.in_words(variables.read(tmp_path)) == "unknown: the folder has no variables.txt"
+    for text in ("", "[]", "{"):
+        (tmp_path / "variables.txt").write_text(text)
+        assert "delete it or run the session again" in refusal(lambda: variables.read(tmp_path))
 
 
 # What makes it begin anew
@@ -127,54 +109,55 @@ def checkout(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["common/run.py", "numpy_impl/ddp.py", "numpy_impl/building/flags.h", "pyproject.toml"]
+    ("names", "count"),
+    [
+        (("common/run.py", "common/more.py", "numpy_impl/building/flags.h", "pyproject.toml"), True),
+        (("README.md", "common/README.md", "numpy_impl/README.md", "reports/page.py"), False),
+        (("common/__pycache__/run.cpython-311.pyc", "common/.run.py.swp"), False),
+    ],
 )
-def test_an_edit_of_what_launches_import_changes_the_code(checkout, name):
+def test_files_that_launches_import_change_the_code_and_no_others_do(checkout, names, count):
+    for name in names:
+        before = sessions.code_digest(checkout)
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).write_text("edited")
+        assert (sessions.code_digest(checkout) != before) == count, name
+
+
+def test_a_file_that_is_renamed_changes_the_code(checkout):
     before = sessions.code_digest(checkout)
-    (checkout / name).write_text("edited")
+    (checkout / "common" / "run.py").rename(checkout / "common" / "loop.py")
     assert sessions.code_digest(checkout) != before
 
 
-def test_a_file_that_is_added_or_renamed_changes_the_code(checkout):
-    before = sessions.code_digest(checkout)
-    (checkout / "common" / "run.py").rename(checkout / "common" / "loop.py")
-    renamed = sessions.code_digest(checkout)
-    (checkout / "common" / "more.py").write_text("")
-    assert len({before, renamed, sessions.code_digest(checkout)}) == 3
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("README.md", "common/README.md", "numpy_impl/README.md", "reports/page.py"),
-        *("common/__pycache__/run.cpython-311.pyc", "common/.run.py.swp"),
-    ],
-)
-def test_an_edit_of_anything_else_does_not(checkout, name):
-    before = sessions.code_digest(checkout)
-    (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-    (checkout / name).write_text("edited")
-    assert sessions.code_digest(checkout) == before
-
-
-def packages_in(folder):
-    """Where an environment's packages are."""
-    return folder / "torch" / "lib" / "python3.11" / "site-packages"
-
-
-def test_another_build_of_the_same_version_counts_where_it_was_built_here(tmp_path, monkeypatch):
+@pytest.fixture
+def packages(tmp_path, monkeypatch):
+    """Where the packages of an environment are."""
     monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    package = packages_in(tmp_path) / "horovod-0.28.1.dist-info"
-    package.mkdir(parents=True)
+    folder = tmp_path / "torch" / "lib" / "python3.11" / "site-packages"
+    folder.mkdir(parents=True)
+    return folder
 
-    def built(files, is_from_here):
-        (package / "RECORD").write_text(files)
-        if is_from_here:
-            (package / "direct_url.json").write_text("{}")
+
+def test_another_build_of_the_same_version_counts_where_it_was_built_here(packages):
+    package = packages / "horovod-0.28.1.dist-info"
+    package.mkdir()
+
+    def installed(build):
+        (package / "RECORD").write_text(f"mpi_lib.so,sha256={build}")
         return sessions.installed()
 
-    assert built("mpi_lib.so,sha256=a", is_from_here=False) == built("mpi_lib.so,sha256=b", is_from_here=False)
-    assert built("mpi_lib.so,sha256=a", is_from_here=True) != built("mpi_lib.so,sha256=b", is_from_here=True)
+    assert installed("a") == installed("b")
+    (package / "direct_url.json").write_text("{}")
+    assert installed("a") != installed("b")
+
+
+def test_another_version_of_a_package_changes_what_is_installed(packages):
+    (packages / "numpy-2.4.6.dist-info").mkdir()
+    assert "torch: numpy-2.4.6.dist-info" in sessions.installed()
+    before = sessions.fingerprint({})
+    (packages / "numpy-2.4.6.dist-info").rename(packages / "numpy-2.4.7.dist-info")
+    assert sessions.fingerprint({}) != before
 
 
 def test_another_machine_changes_the_fingerprint(monkeypatch):
@@ -186,24 +169,6 @@ def test_another_machine_changes_the_fingerprint(monkeypatch):
     assert len(fingerprints) == 3
 
 
-def test_another_version_of_a_package_changes_what_is_installed(tmp_path, monkeypatch):
-    monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    packages = packages_in(tmp_path)
-    (packages / "numpy-2.4.6.dist-info").mkdir(parents=True)
-    assert "torch: numpy-2.4.6.dist-info" in sessions.installed()
-    before = sessions.fingerprint({})
-    (packages / "numpy-2.4.6.dist-info").rename(packages / "numpy-2.4.7.dist-info")
-    assert sessions.fingerprint({}) != before
-
-
-def test_variables_that_frameworks_obey_are_kept_and_those_of_launchers_and_of_others_are_not():
-    obeyed = {"LD_PRELOAD": "libjemalloc.so", "OMP_WAIT_POLICY": "active", "TF_ENABLE_ONEDNN_OPTS": "0"}
-    launchers = {"OMPI_COMM_WORLD_RANK": "1", "PMIX_RANK": "1", "TF_CONFIG": "{}", "TORCHELASTIC_RUN_ID": "x"}
-    others = {"HOME": "/home/me", "MASTER_PORT": "1", "RANK": "0", "OMNI_PATH": "1"}
-    assert sessions.obeyed_variables({**others, **obeyed, **launchers}) == obeyed
-    assert sessions.fingerprint(obeyed) != sessions.fingerprint(obeyed | {"OMP_WAIT_POLICY": "passive"})
-
-
 SETTINGS = (
     *("ATEN_CPU_CAPABILITY", "GLIBC_TUNABLES", "GLOO_SOCKET_IFNAME", "GOMP_CPU_AFFINITY", "JAX_ENABLE_X64"),
     *("HOROVOD_FUSION_THRESHOLD", "KMP_BLOCKTIME", "LD_PRELOAD", "MALLOC_ARENA_MAX", "MKL_ENABLE_INSTRUCTIONS"),
@@ -212,26 +177,24 @@ SETTINGS = (
     *("KMP_DUPLICATE_LIB_OK", "UCX_TLS", "XLA_FLAGS"),
 )
 
-OTHERS = (
-    *("PATH", "LANG", "RANK", "MASTER_PORT", "SLURM_PROCID", "TORCHELASTIC_RUN_ID", "TF_CONFIG", "PMIX_RANK"),
-    *("OMPI_COMM_WORLD_RANK", "OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "PMIX_NAMESPACE", "PMIX_SERVER_URI2"),
-    *("PMIX_SERVER_TMPDIR", "PRTE_MCA_ess_base_vpid"),
+OF_LAUNCHERS = (
+    *("RANK", "MASTER_PORT", "SLURM_PROCID", "TORCHELASTIC_RUN_ID", "TF_CONFIG", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"),
+    *("OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_TMPDIR"),
+    "PRTE_MCA_ess_base_vpid",
+)
+
+OF_OTHERS = (
+    *("PATH", "LANG", "HOME", "OMNI_PATH"),
+    # Secrets of Terraform's, which begin alike.
+    *("TF_VAR_password", "TF_TOKEN_app_terraform_io", "TF_HTTP_PASSWORD", "TF_LOG"),
 )
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_setting_that_frameworks_obey_is_kept(name):
-    assert sessions.obeyed_variables({name: "0"}) == {name: "0"}
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_what_a_launcher_tells_its_processes_is_not_kept(name):
-    assert sessions.obeyed_variables({name: "0"}) == {}
-
-
-@pytest.mark.parametrize("name", ["TF_VAR_password", "TF_TOKEN_app_terraform_io", "TF_HTTP_PASSWORD", "TF_LOG"])
-def test_secrets_of_terraform_whose_names_begin_alike_are_not_kept(name):
-    assert sessions.obeyed_variables({name: "a secret"}) == {}
+@pytest.mark.parametrize(("names", "are_kept"), [(SETTINGS, True), (OF_LAUNCHERS, False), (OF_OTHERS, False)])
+def test_settings_that_frameworks_obey_are_kept_and_what_launchers_or_others_tell_is_not(names, are_kept):
+    # One by one: some are told apart by what is beside them.
+    kept = [name for name in names if sessions.obeyed_variables({name: "0"}) == {name: "0"}]
+    assert kept == ([*names] if are_kept else [])
 
 
 def test_programs_that_start_sessions_set_no_variable_that_counts_as_their_users():

@@ -3,8 +3,8 @@
 import dataclasses
 import io
 import random
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -24,14 +24,6 @@ from common.sessions import compare, probes
 from common.sessions.comparison_schedule import ComparisonSchedule
 from common.sessions.comparison_scope import Scope
 from common.sessions.session import Schedule, Session, Stage
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What a schedule must know of a record."""
-
-    status: str
-
 
 PROBED = [family for family in catalogue.families().values() if family.probe]
 TRIED = {"NUMPY_KERNELS": "fast"}
@@ -53,53 +45,40 @@ def probed(declare, catalogue_of, monkeypatch):
     return have
 
 
-def names(scope):
-    assert {str(Path(probe.name).parent) for probe in probes.planned(scope)} <= {FOLDER}
-    return [Path(probe.name).name for probe in probes.planned(scope)]
-
-
-# Which there are
-
-
-def test_a_family_has_one_probe_in_its_largest_world_and_one_alone_for_each_thing_that_is_tried(probed):
-    probed()
-    assert names(Scope()) == [
-        "numpy-alone-pathway-64r-2w",
-        "numpy-alone-pathway-64r-1w-NUMPY_KERNELS_fast",
-    ]
-
-
-def test_every_preset_and_every_number_of_rows_of_the_rounds_is_probed(probed):
-    probed(tried=())
-    assert names(Scope(preset=("digits", "wide"))) == [
-        "numpy-alone-digits-64r-2w",
-        "numpy-alone-wide-512r-2w",
-    ]
-    full = names(Scope(profile="full"))
-    # Weak scaling keeps a worker's rows, strong scaling halves them.
-    assert {"numpy-alone-wide-512r-2w", "numpy-alone-wide-256r-2w"} < {*full}
-    assert len(full) == 6
-
-
-def test_a_family_that_clocks_no_products_has_nothing_to_clock_with_one_worker(probed):
-    probed(products=False, tried=())
-    assert names(Scope()) == ["numpy-alone-pathway-64r-2w"]
-    assert names(Scope(workers=(1,))) == []
-
-
-def test_a_world_that_is_oversubscribed_is_not_probed(probed):
-    probed(cores=1, tried=())
-    assert names(Scope()) == ["numpy-alone-pathway-64r-1w"]
+@pytest.mark.parametrize(
+    ("probe", "scope", "names"),
+    [
+        ({}, {}, ["pathway-64r-2w", "pathway-64r-1w-NUMPY_KERNELS_fast"]),
+        ({"tried": ()}, {"preset": ("digits", "wide")}, ["digits-64r-2w", "wide-512r-2w"]),
+        ({"tried": (), "products": False}, {}, ["pathway-64r-2w"]),
+        ({"tried": (), "products": False}, {"workers": (1,)}, []),
+        ({"tried": (), "cores": 1}, {}, ["pathway-64r-1w"]),
+        (
+            {"tried": ()},
+            {"profile": "full", "preset": ("pathway", "wide")},
+            # Weak scaling keeps a worker's rows, strong scaling halves them.
+            ["pathway-64r-2w", "pathway-32r-2w", "wide-512r-2w", "wide-256r-2w"],
+        ),
+    ],
+    ids=[
+        "one in the largest world, and one alone for each thing that is tried",
+        "one for each preset",
+        "without products in several workers alone",
+        "which there aren't",
+        "none in an oversubscribed world",
+        "one for each number of rows of the rounds",
+    ],
+)
+def test_a_family_has_a_probe_for_what_its_rounds_have(probed, probe, scope, names):
+    probed(**probe)
+    planned = probes.planned(Scope(**scope))
+    assert [each.name for each in planned] == [f"{FOLDER}/numpy-alone-{name}" for name in names]
+    assert {each.task.deadline_seconds for each in planned} <= {60.0}
 
 
 def test_a_family_without_a_probe_has_none(declare, catalogue_of):
     catalogue_of(declare(quick=True))
     assert probes.planned(Scope()) == []
-
-
-def test_a_probe_trains_nobody_longer_than_its_deadline(probed):
-    probed()
-    assert {probe.task.deadline_seconds for probe in probes.planned(Scope())} == {60.0}
 
 
 @pytest.mark.parametrize("family", PROBED, ids=lambda family: family.environment)
@@ -113,22 +92,21 @@ def test_every_declared_probe_is_a_script_that_is_started_like_a_strategy_of_its
 
 
 @pytest.fixture
-def started():
-    """What was started: the options and the variables of each probe."""
-    return []
+def made(probed, monkeypatch, tmp_path):
+    """A function that makes the probes of a comparison, which end with a status: what it printed, and what it started.
 
-
-@pytest.fixture
-def made(probed, started, monkeypatch, tmp_path):
-    """A function that makes the probes of a comparison, which end with a status; returns what it printed."""
+    Of each that was started it has the task and the variables.
+    """
     strategy = probed()
 
     def run(status=0, log=""):
+        started = []
+
         def start(arguments, root, log_path, deadline_seconds, variables):
             assert arguments[:3] == ["-m", "common.launching.launch", "numpy-alone_ceiling"]
             assert (root, deadline_seconds) == (ROOT, 60.0)
             task, _ = parse_command_line(strategy, "help", arguments[3:])
-            started.append((task, variables))
+            started.append((task.workers, task.batch, variables))
             log_path.write_text(log)
             if status == 0:
                 known = declared(strategy, task) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
@@ -136,45 +114,25 @@ def made(probed, started, monkeypatch, tmp_path):
             return status
 
         monkeypatch.setattr(executor, "start", start)
-        console, planned = Console(file=io.StringIO(), width=200), probes.planned(Scope())
+        console, stage = Console(file=io.StringIO(), width=200), Stage("", "the ceilings", probes.planned(Scope()))
         session = Session(console, tmp_path, order_seed=0)
-        session.run(
-            Schedule([Stage("ceilings", "the ceilings", planned)]),
-            executor.run_planned,
-            probes.read,
-            compare._in_words,
-        )
-        return console.file.getvalue()
+        session.run(Schedule([stage]), executor.run_planned, probes.read, compare._in_words)
+        return console.file.getvalue(), started
 
     return run
 
 
-def test_each_probe_leaves_a_file_in_a_folder_of_its_own(made, started, tmp_path):
-    assert "ok  ceilings/numpy-alone-pathway-64r-2w" in made()
-    assert [(task.workers, task.batch, variables) for task, variables in started] == [(2, 64, {}), (1, 64, TRIED)]
+def test_each_probe_leaves_a_file_in_a_folder_of_its_own_and_is_not_made_again(made, tmp_path):
+    printed, started = made()
+    assert "ok  ceilings/numpy-alone-pathway-64r-2w" in printed
+    assert started == [(2, 64, {}), (1, 64, TRIED)]
     assert {path.suffix for path in (tmp_path / FOLDER).iterdir()} == {".json", ".log"}
     assert len(read_ceilings(tmp_path)) == 2
-    assert not list(tmp_path.glob("*.json"))
-
-
-def test_what_was_made_before_an_interruption_counts_with_its_time_and_is_not_made_again(made, started, tmp_path):
-    made()
-    taken = (tmp_path / "durations.csv").read_text()
-    made()
-    assert (tmp_path / "durations.csv").read_text() == taken
-    assert len(started) == 2
-
-
-def test_what_a_probe_left_is_noted_once_and_an_edit_before_the_comparison_goes_on_is_not(made, tmp_path):
-    made()
     assert len(manifest.read(tmp_path)) == 2 + len(["durations.csv"])
-    edited, _ = sorted((tmp_path / FOLDER).glob("*.json"))
-    edited.write_text(edited.read_text().replace("30.0", "40.0"))
-    made()
-    assert manifest.check(tmp_path).changed == (f"{FOLDER}/{edited.name}",)
+    assert made()[1] == []
 
 
-def test_a_probe_that_failed_leaves_a_sentence_and_is_tried_again(made, started, tmp_path):
+def test_a_probe_that_failed_leaves_a_sentence_and_is_tried_again(made, tmp_path):
     made(status=1, log="lockstep: failed: It said nothing.")
     failed, tried = sorted(read_ceilings(tmp_path), key=lambda found: len(found.variables))
     assert (failed.status, failed.reason, failed.variables) == ("failed", "It said nothing.", {})
@@ -184,28 +142,12 @@ def test_a_probe_that_failed_leaves_a_sentence_and_is_tried_again(made, started,
     assert [found.status for found in read_ceilings(tmp_path)] == ["ok", "ok"]
 
 
-def test_a_framework_that_is_not_installed_is_a_sentence_too(made, probed, started, tmp_path, monkeypatch):
-    def missing(strategy):
-        raise launch.NotInstalledError("numpy isn't installed.")
-
-    monkeypatch.setattr(executor, "python_for", missing)
-    made()
-    assert started == []
-    assert {found.status for found in read_ceilings(tmp_path)} == {"unsupported"}
-
-
 def test_a_probe_is_started_like_its_strategy_with_its_own_script(probed, monkeypatch):
     monkeypatch.setattr(machine, "gpu_names", list)
     numpyrun = Launcher(name="numpyrun", command=lambda launch: ["numpyrun", str(launch.workers), *launch.script])
     probed(launcher=numpyrun)
     _, _, command = launch.prepare(["numpy-alone_ceiling", "--preset", "digits"])
     assert command == ["numpyrun", "2", PROBE.script, "--preset", "digits", "--workers", "2"]
-
-
-def test_a_probe_that_is_started_like_no_strategy_is_refused(probed, refusal):
-    probed(like="numpy_others")
-    said = refusal(lambda: launch.prepare(["numpy-alone_ceiling"]))
-    assert said.startswith("There is no strategy named 'numpy_others': choose one of")
 
 
 # When they are made
@@ -220,7 +162,7 @@ def test_they_come_once_after_the_first_round_and_before_anything_else_is_decide
     while stage := schedule.next_stage():
         happened.append(stage.title)
         for each in stage.launches:
-            schedule.note(each, 10.0, Ended("ok"))
+            schedule.note(each, 10.0, SimpleNamespace(status="ok"))
     first = [title for title in happened if title.startswith("round 1 of")]
     assert happened[: len(first) + 1] == [*first, "the frameworks' ceilings"]
     assert happened.count("the frameworks' ceilings") == len(prepared) == 1
@@ -236,6 +178,6 @@ def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, limi
     schedule = ComparisonSchedule(Scope(workers=(1,), **limit), random.Random(0), 2 * probes.planned(Scope())[:1])
     while (stage := schedule.next_stage()) and schedule.durations.spent() < 40:
         for each in stage.launches:
-            schedule.note(each, 20.0, Ended("ok"))
+            schedule.note(each, 20.0, SimpleNamespace(status="ok"))
     # Two launches in each of six rounds, two certificates, two probes and the report: 240 + 40 + 40 + 30 seconds.
     assert (stage.name == "ceilings") == schedule.has_time_for_probes == has_time
