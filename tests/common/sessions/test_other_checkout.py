@@ -4,7 +4,7 @@ ours."""
 import dataclasses
 import os
 import subprocess
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 
@@ -58,13 +58,6 @@ def root(tmp_path):
     return folder
 
 
-@pytest.fixture
-def shallow(root, tmp_path):
-    """A checkout of the last commit of `root` without those before, as CI makes it."""
-    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{root}", "shallow")
-    return tmp_path / "shallow"
-
-
 def against(folder, rev="HEAD~1"):
     return find(rev, 0.05, folder)
 
@@ -72,19 +65,13 @@ def against(folder, rev="HEAD~1"):
 def test_a_commit_is_found_by_any_name_that_git_takes(root):
     earlier = git(root, "rev-parse", "HEAD~1")
     git(root, "tag", "--annotate", "--message", "a tag", "v1", earlier)
-    for rev in ("HEAD~1", "v1", "main^", earlier[:8]):
-        found = against(root, rev)
-        assert (found.rev, found.commit, found.here) == (rev, earlier, git(root, "rev-parse", "HEAD"))
-        assert found.notes == ()
+    for rev in ("HEAD~1", "v1", earlier[:8]):
+        assert against(root, rev) == Against(rev, earlier, git(root, "rev-parse", "HEAD"), 0.05)
 
 
-@pytest.mark.parametrize("rev", ["nowhere", "", "-x", "HEAD..HEAD~1", "HEAD^{tree}", "HEAD:loop.py", "HEAD~9"])
+@pytest.mark.parametrize("rev", ["nowhere", "", "-x", "HEAD..HEAD~1", "HEAD^{tree}", "HEAD~9"])
 def test_what_names_no_commit_is_refused(root, refusal, rev):
     assert refusal(lambda: against(root, rev)).startswith(f"There is no commit '{rev}' here: ")
-
-
-def test_a_commit_that_a_shallow_checkout_lacks_is_refused_with_what_fetches_it(shallow, refusal):
-    assert "run `git fetch --unshallow`" in refusal(lambda: against(shallow))
 
 
 def test_files_outside_a_checkout_have_no_commit_to_be_compared_with(root, tmp_path, refusal):
@@ -92,103 +79,105 @@ def test_files_outside_a_checkout_have_no_commit_to_be_compared_with(root, tmp_p
         assert refusal(lambda folder=folder: against(folder)).startswith(f"{folder} isn't a git checkout")
 
 
-def test_a_checkout_that_another_user_owns_is_refused_with_gits_own_remedy(root, refusal, monkeypatch):
-    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    assert f"git config --global --add safe.directory '{root}'" in refusal(lambda: against(root))
-
-
-def test_without_git_nothing_is_compared(root, refusal, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert refusal(lambda: against(root)) == "--against-commit needs git, which isn't installed: install it."
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1", "git config --global --add safe.directory '{}'"),
+        ("PATH", "/nowhere", "--against-commit needs git, which isn't installed: install it."),
+    ],
+    ids=["a checkout of another user's", "no git"],
+)
+def test_what_git_cannot_do_here_is_refused_with_the_remedy(root, refusal, monkeypatch, variable, value, said):
+    monkeypatch.setenv(variable, value)
+    assert said.format(root) in refusal(lambda: against(root))
 
 
 @pytest.mark.parametrize("tolerance", [-0.01, float("inf"), float("nan")])
-def test_a_tolerance_that_cannot_be_meant_is_refused(root, refusal, tolerance):
-    assert refusal(lambda: find("HEAD~1", tolerance, root)).startswith(f"--tolerance {tolerance:g}: ")
+def test_a_tolerance_that_cannot_be_meant_is_refused(tmp_path, refusal, tolerance):
+    assert refusal(lambda: find("HEAD~1", tolerance, tmp_path)).startswith(f"--tolerance {tolerance:g}: ")
 
 
-def test_a_checkout_is_not_compared_with_the_same_files(root, refusal):
+# What differs
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "differs"),
+    [
+        ("loop.py", "faster", True),
+        ("new.py", "x = 1", True),
+        ("notes.txt", "x = 1", False),
+        ("results/new.py", "x = 1", False),
+    ],
+)
+def test_changes_of_code_are_compared_with_the_commit_that_they_were_made_on(root, refusal, name, text, differs):
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_text(text)
+    assert against(root).here.endswith("+changes") == differs
+    if differs:
+        assert against(root, "HEAD").here == f"{git(root, 'rev-parse', 'HEAD')}+changes"
+    else:
+        assert refusal(lambda: against(root, "HEAD")).startswith("Nothing differs between HEAD and the files here")
+
+
+def test_a_commit_with_the_same_files_is_not_compared(root, refusal):
     first = git(root, "rev-parse", "HEAD~1")
-    assert refusal(lambda: against(root, "HEAD")).startswith("Nothing differs between HEAD and the files here")
     commit(root, {"loop.py": "slow"})
     assert refusal(lambda: against(root, first)).startswith(f"Nothing differs between {first}")
 
 
-@pytest.mark.parametrize(("name", "text"), [("loop.py", "faster"), ("new.py", "x = 1")])
-def test_changes_are_compared_with_the_commit_that_they_were_made_on(root, name, text):
-    (root / name).write_text(text)
-    found = against(root, "HEAD")
-    assert found.here == f"{found.commit}+changes"
-
-
-@pytest.mark.parametrize("name", ["notes.txt", "results/new.py"])
-def test_files_that_are_no_code_of_the_checkout_do_not_count(root, refusal, name):
-    (root / name).parent.mkdir(exist_ok=True)
-    (root / name).write_text("x = 1")
-    assert refusal(lambda: against(root, "HEAD")).startswith("Nothing differs")
-    assert not against(root).here.endswith("+changes")
+def header_module(**about):
+    return record_module(**about).replace("Record", "Header")
 
 
 @pytest.mark.parametrize(
-    ("module", "text", "complaint", "remedy"),
+    ("files", "complaint", "remedy"),
     [
-        (MODULE, record_module(1), "writes records of schema version 1,", "name a later commit"),
-        (MODULE, record_module(SCHEMA_VERSION + 1), "writes records of schema version", "check that commit out"),
-        (MODULE, record_module(fields=[*KNOWN, "moon_phase"]), "records moon_phase, which", "check that commit out"),
-        (MODULE, "class Record: pass", "has no records", "name a later commit"),
-        (MODULE, "<<<<<<< HEAD", "has no records", "name a later commit"),
-        ("loop.py", "no records at all", "has no records", "name a later commit"),
+        ({MODULE: record_module(1)}, "writes records of schema version 1,", "name a later commit"),
+        ({MODULE: record_module(SCHEMA_VERSION + 1)}, "writes records of schema version", "check that commit out"),
+        ({MODULE: record_module(fields=["moon_phase"])}, "records moon_phase, which", "check that commit out"),
+        ({HEADER: header_module(fields=["moon_phase"])}, "records moon_phase, which", "check that commit out"),
+        ({MODULE: "class Record: pass"}, "has no records", "name a later commit"),
+        ({MODULE: "<<<<<<< HEAD"}, "has no records", "name a later commit"),
+        ({}, "has no records", "name a later commit"),
     ],
 )
-def test_a_commit_whose_records_cannot_be_read_here_is_refused(root, refusal, module, text, complaint, remedy):
+def test_a_commit_whose_records_cannot_be_read_here_is_refused(root, refusal, files, complaint, remedy):
     (root / MODULE).unlink()
-    (root / module).parent.mkdir(exist_ok=True, parents=True)
-    (root / module).write_text(text)
-    commit(root)
+    commit(root, files)
     commit(root, {MODULE: record_module(), "loop.py": "fast again"})
     said = refusal(lambda: against(root))
     assert said.startswith(f"HEAD~1 {complaint}")
     assert remedy in said
 
 
-def test_records_of_the_version_before_can_be_compared(root):
-    earlier = commit(root, {MODULE: record_module(SCHEMA_VERSION - 1), "loop.py": "faster"})
-    commit(root, {MODULE: record_module(), "loop.py": "fast again"})
-    assert against(root).commit == earlier
-
-
-def test_fields_that_records_share_may_stand_in_a_module_of_their_own(root, refusal):
-    earlier = commit(
-        root, {HEADER: record_module().replace("Record", "Header"), MODULE: record_module(fields=["task"])}
-    )
+@pytest.mark.parametrize(
+    "files",
+    [
+        {MODULE: record_module(SCHEMA_VERSION - 1)},
+        {HEADER: header_module(), MODULE: record_module(fields=["task"])},
+        {name: (ROOT / name).read_text(encoding="utf-8") for name in (HEADER, MODULE)},
+    ],
+    ids=["of the version before", "with a header in a module of its own", "this program's own"],
+)
+def test_records_that_are_read_here_can_be_compared(root, files):
+    earlier = commit(root, {"loop.py": "faster"} | files)
     commit(root, {"loop.py": "fast again"})
     assert against(root).commit == earlier
-    commit(root, {HEADER: record_module(fields=["moon_phase"]).replace("Record", "Header")})
-    commit(root, {"loop.py": "faster"})
-    assert refusal(lambda: against(root)).startswith("HEAD~1 records moon_phase, which")
 
 
-def test_this_checkout_can_be_compared_with_itself_once_it_is_changed(root):
-    for name in (HEADER, MODULE):
-        commit(root, {name: (ROOT / name).read_text(encoding="utf-8")})
-    commit(root, {"loop.py": "faster"})
-    assert against(root).commit == git(root, "rev-parse", "HEAD~1")
-
-
-def test_pins_that_the_environments_do_not_have_are_named(root):
-    commit(root, {"pyproject.toml": pyproject("one==1", "two==2", "three==3")})
-    commit(root, {"pyproject.toml": pyproject("one==1", "two==2.1", "four==4")})
-    [note] = against(root).notes
-    assert "though HEAD~1 pins three==3, two==2." in note
-
-
-def test_a_build_that_differs_is_named(root, declare, monkeypatch):
+def test_pins_and_builds_that_the_environments_do_not_have_are_named(root, declare, monkeypatch):
     family = dataclasses.replace(declare().family, build="some_impl/building/build.py")
     monkeypatch.setattr(other_checkout, "families", lambda: {family.environment: family})
-    assert against(root).notes == ()
+    commit(root, {"pyproject.toml": pyproject("one==1", "two==2", "three==3")})
+    commit(root, {"pyproject.toml": pyproject("one==1", "two==2.1", "four==4")})
+    [pins] = against(root).notes
+    assert "though HEAD~1 pins three==3, two==2." in pins
     commit(root, {"some_impl/building/flags.py": "-O3"})
-    [note] = against(root).notes
-    assert "some_impl/building built, which differs in HEAD~1" in note
+    [build] = against(root).notes
+    assert "some_impl/building built, which differs in HEAD~1" in build
+
+
+# The other checkout
 
 
 @pytest.fixture
@@ -214,38 +203,32 @@ def test_the_other_checkout_has_the_commits_files_and_our_environments_and_goes(
     assert git(root, "status", "--porcelain") == ""
 
 
-def test_the_other_checkout_goes_when_the_comparison_is_interrupted(root, folder):
-    with pytest.raises(KeyboardInterrupt), other_checkout.other_checkout(against(root), folder, root):
-        raise KeyboardInterrupt
-    assert [path.name for path in folder.iterdir()] == [RECORDS]
-
-
-def test_what_a_killed_comparison_left_is_made_anew_and_its_records_are_kept(root, folder):
+def test_what_a_killed_comparison_left_is_made_anew_and_goes_when_this_one_is_interrupted(root, folder):
     for name in ("against/stale.py", f"{RECORDS}/one.json"):
         (folder / name).parent.mkdir()
         (folder / name).write_text("{}")
     (folder / "against" / ".nox").symlink_to(root / ".nox")
-    with other_checkout.other_checkout(against(root), folder, root) as checkout:
+    with suppress(KeyboardInterrupt), other_checkout.other_checkout(against(root), folder, root) as checkout:
         assert not (checkout / "stale.py").exists()
+        raise KeyboardInterrupt
+    assert [path.name for path in folder.iterdir()] == [RECORDS]
     assert (folder / RECORDS / "one.json").exists()
     assert (root / ".nox" / "some" / "python").exists()
 
 
-def test_a_checkout_without_environments_has_none_beside_it(root, folder):
-    found = against(root)
-    (root / ".nox").rename(root / "elsewhere")
-    with other_checkout.other_checkout(found, folder, root) as checkout:
+def test_a_linked_work_tree_without_environments_is_compared_as_any_checkout(root, folder, tmp_path):
+    linked = tmp_path / "linked"
+    git(root, "worktree", "add", "--quiet", "--detach", str(linked), "HEAD")
+    with other_checkout.other_checkout(against(linked), folder, linked) as checkout:
+        assert (checkout / "loop.py").read_text() == "slow"
         assert not os.path.lexists(checkout / ".nox")
 
 
-def test_a_linked_work_tree_is_compared_as_any_checkout(root, folder, tmp_path):
-    git(root, "worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"), "HEAD")
-    linked = tmp_path / "linked"
-    with other_checkout.other_checkout(against(linked), folder, linked) as checkout:
-        assert (checkout / "loop.py").read_text() == "slow"
-
-
-def test_a_commit_that_was_fetched_alone_is_enough(root, shallow, folder):
+def test_in_a_shallow_checkout_a_commit_that_was_fetched_alone_is_enough(root, folder, tmp_path, refusal):
+    # As CI makes it.
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{root}", "shallow")
+    shallow = tmp_path / "shallow"
+    assert "run `git fetch --unshallow`" in refusal(lambda: against(shallow))
     git(shallow, "fetch", "--quiet", "--depth", "1", "origin", git(root, "rev-parse", "HEAD~1"))
     with other_checkout.other_checkout(against(shallow, "FETCH_HEAD"), folder, shallow) as checkout:
         assert (checkout / "loop.py").read_text() == "slow"
@@ -269,11 +252,6 @@ def test_a_hook_that_compares_is_not_taken_for_the_checkout_and_none_of_the_user
 
 def test_what_git_cannot_check_out_is_one_sentence_and_leaves_nothing(root, folder, refusal):
     lost = Against("lost", "0" * 40, "here", 0.05)
-
-    def enter():
-        with other_checkout.other_checkout(lost, folder, root):
-            pass
-
-    said = refusal(enter)
+    said = refusal(lambda: other_checkout.other_checkout(lost, folder, root).__enter__())
     assert said.startswith(f"git can't check lost out into {folder / 'against'} (")
-    assert not list(Path(folder).iterdir())
+    assert not list(folder.iterdir())
