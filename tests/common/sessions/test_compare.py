@@ -155,13 +155,6 @@ def test_a_quick_comparison_ends_in_its_time_and_says_what_it_left_out(compared,
     assert "Time didn't suffice for the frameworks' ceilings." in printed
 
 
-def plan_of(capsys, monkeypatch, *options):
-    """What `--plan` says, in one line."""
-    monkeypatch.setattr(sys, "argv", ["compare", "--plan", *options])
-    compare.main()
-    return " ".join(capsys.readouterr().out.split())
-
-
 @pytest.mark.parametrize(
     ("options", "said", "beside_it"),
     [
@@ -171,26 +164,28 @@ def plan_of(capsys, monkeypatch, *options):
         ([], "Up to 15 launches in 10 minutes", "Up to 27 launches in 10 minutes"),
     ],
 )
-def test_a_plan_runs_nothing_and_beside_another_commit_counts_the_rounds_launches_twice(
+def test_a_plan_runs_nothing_and_says_what_it_goes_without_and_beside_another_commit_what_counts_twice(
     declare, catalogue_of, monkeypatch, capsys, tmp_path, options, said, beside_it
 ):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
-    catalogue_of(declare(quick=True))
-    scope = ["--results", str(tmp_path / "results"), "--workers", "1", "2", *options]
-    assert said in plan_of(capsys, monkeypatch, *scope)
-    shown = plan_of(capsys, monkeypatch, *scope, "--against-commit", "[bold]main")
-    assert beside_it in shown
-    assert "count twice, since they are made with [bold]main as well." in shown
-    assert not (tmp_path / "results").exists()
-
-
-def test_a_plan_says_what_it_goes_without_and_how_to_have_it(declare, catalogue_of, monkeypatch, capsys):
     family = dataclasses.replace(declare().family, environment="elsewhere", imports="no_such_module")
     catalogue_of(declare(quick=True), declare("numpy_elsewhere", family=family, quick_where_made=True))
-    shown = plan_of(capsys, monkeypatch)
+
+    def plan(*more):
+        command = compare_command(tmp_path, "--plan", "--workers", "1", "2", *options, *more)
+        monkeypatch.setattr(sys, "argv", command[2:])
+        compare.main()
+        return " ".join(capsys.readouterr().out.split())
+
+    shown = plan()
+    assert said in shown
     assert "Not compared: numpy_elsewhere. elsewhere isn't installed: run `nox -s elsewhere` once, which" in shown
     assert shown.count("numpy_elsewhere") == 1
-    assert "Not compared" not in plan_of(capsys, monkeypatch, "--strategies", "numpy_elsewhere")
+    shown = plan("--against-commit", "[bold]main")
+    assert beside_it in shown
+    assert "count twice, since they are made with [bold]main as well." in shown
+    assert "Not compared" not in plan("--strategies", "numpy_elsewhere")
+    assert not (tmp_path / "results").exists()
 
 
 def test_the_folder_has_the_command_that_makes_the_comparison_again_with_a_seed_that_nobody_asked_for(

@@ -101,24 +101,20 @@ def test_what_is_quick_where_it_is_made_is_left_out_with_the_remedy_elsewhere(kn
         assert not not_made(asked_for)
 
 
-def main_workers(**about):
-    """By strategy the workers of the world that every round has."""
-    return {name: size.workers for name, size in main_worlds(Scope(**about)).items()}
-
-
-def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, cores):
-    assert main_workers() == {"one_alone": 1, "one_threads": 2, "two_alone": 1, "two_replicas": 2}
-    cores(4)
-    assert main_workers() == dict.fromkeys(QUICK, 4) | dict.fromkeys(ALONE, 1) | {"two_servers": 2}
-    cores(1)
-    assert main_workers() == dict.fromkeys(QUICK - {"two_servers"}, 1)
-
-
-@pytest.mark.parametrize("workers", [(4, 8), (8, 4)])
-def test_where_everything_is_oversubscribed_the_smallest_world_of_each_is_the_main_one(known, workers):
-    named = ("one_threads", "two_servers")
-    assert main_workers(strategies=named, workers=workers) == dict.fromkeys(named, 4)
-    assert main_workers(strategies=("two_servers",)) == {"two_servers": 1}
+@pytest.mark.parametrize(
+    ("count", "scope", "workers"),
+    [
+        (1, {}, dict.fromkeys(QUICK - {"two_servers"}, 1)),
+        (2, {}, {"one_alone": 1, "one_threads": 2, "two_alone": 1, "two_replicas": 2}),
+        (4, {}, dict.fromkeys(QUICK, 4) | dict.fromkeys(ALONE, 1) | {"two_servers": 2}),
+        # Where everything is oversubscribed, the smallest world of each.
+        (2, {"strategies": ("two_servers",)}, {"two_servers": 1}),
+        (2, {"strategies": ("one_threads", "two_servers"), "workers": (8, 4)}, {"one_threads": 4, "two_servers": 4}),
+    ],
+)
+def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, cores, count, scope, workers):
+    cores(count)
+    assert {name: size.workers for name, size in main_worlds(Scope(**scope)).items()} == workers
 
 
 VIRTUAL, REAL = (Hosts(count=4, slots=2, cores=1, cores_together=cores) for cores in (2, None))
@@ -231,29 +227,26 @@ def test_over_nodes_where_srun_starts_mpi_the_full_profile_has_that_beside_mpiru
     assert labels == {"", "mpi backend", *by_srun}
 
 
-@pytest.mark.parametrize("profile", ["quick", "full"])
-def test_what_is_asynchronous_is_certified_in_both_ways_and_clocked_in_its_own(known, profile):
+@pytest.mark.parametrize(
+    ("profile", "presets", "asynchronous"),
+    [("quick", {"digits": 300}, (1, 2)), ("full", {"digits": 300, "pathway": 120}, (1, 2, 4))],
+)
+def test_what_is_asynchronous_is_certified_in_both_ways_and_clocked_in_its_own(known, profile, presets, asynchronous):
     launches = launches_of(Scope(profile=profile, strategies=("two_servers",)))
-    presets = {"digits"} if profile == "quick" else {"digits", "pathway"}
-    certified = {
-        (launch.task.preset, launch.workers, launch.options.updates): launch.task.steps
-        for launch in launches
-        if launch.purpose == "certificate"
-    }
-    follows = {"digits": 300, "pathway": 120}
-    for preset in presets:
-        for workers in (1, 2, 4):
-            assert certified.pop((preset, workers, "synchronous")) == follows[preset]
-            # With one worker it follows the oracle over as many steps; with more it says how well it trained.
-            if profile == "full" or workers <= 2:
-                expected = follows[preset] if workers == 1 else 1000
-                assert certified.pop((preset, workers, "asynchronous")) == expected
-    assert not certified
-    throughput = [launch for launch in launches if launch.purpose == "throughput"]
-    assert {launch.options.updates for launch in throughput} == {"asynchronous"}
-    for task in [launch.task for launch in throughput]:
-        assert task.window_steps == 4 * PRESETS[task.preset].window_steps
-        assert task.steps == task.warmup_steps + 3 * task.window_steps
+    certified, expected = {}, {}
+    for preset, steps in presets.items():
+        expected |= {(preset, workers, "synchronous"): steps for workers in (1, 2, 4)}
+        # With one worker it follows the oracle over as many steps; with more it says how well it trained.
+        expected |= {(preset, workers, "asynchronous"): steps if workers == 1 else 1000 for workers in asynchronous}
+    for launch in launches:
+        task, updates = launch.task, launch.options.updates
+        if launch.purpose == "certificate":
+            certified[task.preset, launch.workers, updates] = task.steps
+        else:
+            assert updates == "asynchronous"
+            assert task.window_steps == 4 * PRESETS[task.preset].window_steps
+            assert task.steps == task.warmup_steps + 3 * task.window_steps
+    assert certified == expected
 
 
 @pytest.mark.parametrize("scope", [{"repetitions": 7}, {"profile": "full"}])

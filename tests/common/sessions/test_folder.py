@@ -170,24 +170,19 @@ def test_another_machine_changes_the_fingerprint(monkeypatch):
 
 
 SETTINGS = (
-    *("ATEN_CPU_CAPABILITY", "GLIBC_TUNABLES", "GLOO_SOCKET_IFNAME", "GOMP_CPU_AFFINITY", "JAX_ENABLE_X64"),
-    *("HOROVOD_FUSION_THRESHOLD", "KMP_BLOCKTIME", "LD_PRELOAD", "MALLOC_ARENA_MAX", "MKL_ENABLE_INSTRUCTIONS"),
-    *("NCCL_ALGO", "OMPI_MCA_pml", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_NUM_THREADS", "PJRT_DEVICE"),
-    *("PMIX_MCA_gds", "PRTE_MCA_rmaps_default_mapping_policy", "TF_ENABLE_ONEDNN_OPTS", "TORCH_COMPILE_DEBUG"),
-    *("KMP_DUPLICATE_LIB_OK", "UCX_TLS", "XLA_FLAGS"),
+    *("GLIBC_TUNABLES", "GOMP_CPU_AFFINITY", "HOROVOD_FUSION_THRESHOLD", "JAX_ENABLE_X64", "KMP_DUPLICATE_LIB_OK"),
+    *("LD_PRELOAD", "NCCL_ALGO", "OMPI_MCA_pml", "OMP_NUM_THREADS", "ONEDNN_MAX_CPU_ISA", "OPENBLAS_NUM_THREADS"),
+    *("PJRT_DEVICE", "PMIX_MCA_gds", "PRTE_MCA_rmaps_default_mapping_policy", "TF_ENABLE_ONEDNN_OPTS", "UCX_TLS"),
+    *("ATEN_CPU_CAPABILITY", "TORCH_COMPILE_DEBUG", "XLA_FLAGS"),
 )
 
 OF_LAUNCHERS = (
     *("RANK", "MASTER_PORT", "SLURM_PROCID", "TORCHELASTIC_RUN_ID", "TF_CONFIG", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"),
-    *("OMPI_MCA_initial_wdir", "OMPI_MCA_num_procs", "PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_TMPDIR"),
-    "PRTE_MCA_ess_base_vpid",
+    *("OMPI_MCA_initial_wdir", "PMIX_NAMESPACE", "PMIX_SERVER_TMPDIR", "PRTE_MCA_ess_base_vpid"),
 )
 
-OF_OTHERS = (
-    *("PATH", "LANG", "HOME", "OMNI_PATH"),
-    # Secrets of Terraform's, which begin alike.
-    *("TF_VAR_password", "TF_TOKEN_app_terraform_io", "TF_HTTP_PASSWORD", "TF_LOG"),
-)
+# Secrets of Terraform's begin like settings of TensorFlow's.
+OF_OTHERS = ("PATH", "HOME", "OMNI_PATH", "TF_VAR_password", "TF_TOKEN_app_terraform_io", "TF_HTTP_PASSWORD", "TF_LOG")
 
 
 @pytest.mark.parametrize(("names", "are_kept"), [(SETTINGS, True), (OF_LAUNCHERS, False), (OF_OTHERS, False)])

@@ -6,7 +6,7 @@ import re
 import signal
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
+from types import SimpleNamespace
 
 import pandas
 import pytest
@@ -20,16 +20,7 @@ from common.records import manifest
 from common.records.files import read_record
 from common.records.header import Allocated
 from common.records.presentation import FILE, Presentation, of_catalogue
-from common.sessions.session import (
-    Options,
-    Placed,
-    Schedule,
-    Session,
-    Stage,
-    begin,
-    console_for,
-    rounds_of,
-)
+from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, rounds_of
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
@@ -63,20 +54,6 @@ class Arguments:
     session: Options = field(default_factory=Options)
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What became of a session; `status` is None where it came to its end."""
-
-    session: Session
-    printed: str
-    status: int | None
-    launches: list[str]
-
-    @property
-    def folder(self) -> Path:
-        return self.session.folder
-
-
 ROUNDS = [Stage("round", f"round {number} of 2", [Launch("a", number), Launch("b", number)]) for number in (1, 2)]
 
 
@@ -108,7 +85,10 @@ def making(made, fail=(), interrupted_at=None, by=interrupt, job=""):
 
 @pytest.fixture
 def run(monkeypatch, tmp_path):
-    """A function that runs a session of stages or of a schedule, beside others: no launch measures anything."""
+    """A function that runs a session of stages or of a schedule, and returns what became of it.
+
+    The status is None where it came to its end. Others may run meanwhile: no launch measures anything.
+    """
     monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
     # What a session forgets to catch is to fail a test, and not to end all of them.
     before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
@@ -124,8 +104,9 @@ def run(monkeypatch, tmp_path):
                 made = session.run(schedule, make, read, **options)
         except SystemExit as ending:
             status = ending.code
-        names = [launch.name for stage in made for launch in stage.launches]
-        return Ran(session, console.file.getvalue(), status, names)
+        launches = [launch.name for stage in made for launch in stage.launches]
+        about = {"folder": session.folder, "order_seed": session.order_seed, "printed": console.file.getvalue()}
+        return SimpleNamespace(status=status, launches=launches, **about)
 
     yield start
     for number, handler in before.items():
@@ -209,7 +190,7 @@ def test_a_session_that_goes_on_makes_what_is_missing_or_failed_in_the_order_in_
     again = run(making(made))
     assert (again.folder, again.status) == (first.folder, None)
     assert made == ["b-1", "a-2", "b-2"]
-    assert (first.session.order_seed, again.session.order_seed) == (7, 11)
+    assert (first.order_seed, again.order_seed) == (7, 11)
     results = again.folder.parent
     assert (again.folder / "command.txt").read_text() == f"nox -s mine -- --results {results} --order-seed 11\n"
 
