@@ -76,12 +76,9 @@ def test_nothing_begins_after_the_time_is_over(monkeypatch):
     assert [stage.launches for stage in gpu.in_time(stages, ends_at=2.5)] == [["first"], ["second"]]
 
 
-def test_without_a_gpu_it_says_how_to_try_it_on_the_cpu():
-    if gpu.machine.gpu_names():
-        pytest.skip("This machine has a GPU.")
-    status, output = run_command([sys.executable, "-m", "common.laboratory.gpu"])
-    assert status == 2
-    assert output.splitlines()[-1].endswith("try the same launches on the CPU by --device cpu.")
+def test_without_a_gpu_it_says_how_to_try_it_on_the_cpu(monkeypatch, refusal, tmp_path):
+    monkeypatch.setattr(gpu.machine, "gpu_names", list)
+    assert refusal(gpu.refuse, Scope(), tmp_path).endswith("try the same launches on the CPU by --device cpu.")
 
 
 @pytest.mark.grid

@@ -2,7 +2,6 @@
 
 import dataclasses
 import random
-import shlex
 import signal
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from types import SimpleNamespace
 import pandas
 import psutil
 import pytest
-import tyro
 from rich.console import Console
 
 from common.declarations import catalogue
@@ -28,7 +26,7 @@ from common.records.training import Record
 from common.sessions import chosen_hosts, compare, probes
 from common.sessions.comparison_scope import Scope, whole_round
 from common.sessions.other_checkout import Against
-from common.sessions.session import Options, Output, Session, console_for
+from common.sessions.session import Session, console_for
 from tests.changes import changed
 from tests.launching import made_up, wait_for
 from tests.reports.records import make_record, mistaken, named, unfinished
@@ -124,11 +122,15 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
 
     monkeypatch.setattr(chosen_hosts.cluster, "find", find)
     monkeypatch.setattr(compare, "run_planned", over_hosts)
-    folder = compared("--repetitions", "1", "--hosts", "one:2,two:2")
+    folder = compared("--repetitions", "1", "--margin", "0.1", "--hosts", "one:2,two:2")
     assert asked == [("one:2,two:2", (1,))]
     assert made
     assert all(each == (1, hosts) for each in made)
-    assert "--hosts one:2,two:2" in (folder / "command.txt").read_text()
+    assert (folder / "command.txt").read_text() == (
+        "nox -s compare -- --strategies numpy_threads --workers 1 --repetitions 1 --margin 0.1 --hosts one:2,two:2 "
+        f"--out {folder.parent}/report.pdf --results {folder.parent} "
+        f"--order-seed {(folder / 'order_seed.txt').read_text()}\n"
+    )
     assert set(pandas.read_csv(folder / "plan.csv")["hosts"]) == {1}
 
 
@@ -186,20 +188,6 @@ def test_a_plan_runs_nothing_and_says_what_it_goes_without_and_beside_another_co
     assert "count twice, since they are made with [bold]main as well." in shown
     assert "Not compared" not in plan("--strategies", "numpy_elsewhere")
     assert not (tmp_path / "results").exists()
-
-
-def test_the_folder_has_the_command_that_makes_the_comparison_again_with_a_seed_that_nobody_asked_for(
-    compared, tmp_path
-):
-    folder = compared("--repetitions", "1", "--margin", "0.1")
-    [line] = (folder / "command.txt").read_text().splitlines()
-    assert line.startswith("nox -s compare -- --strategies numpy_threads --workers 1 ")
-    asked = compare.Arguments(
-        scope=Scope(strategies=("numpy_threads",), workers=(1,), repetitions=1, margin=0.1),
-        output=Output(out=tmp_path / "report.pdf"),
-        session=Options(results=tmp_path, order_seed=int((folder / "order_seed.txt").read_text())),
-    )
-    assert tyro.cli(compare.Arguments, args=shlex.split(line)[4:]) == asked
 
 
 # What is refused before any launch

@@ -9,8 +9,7 @@ import pytest
 
 from common.laboratory import collectives, matrix_products
 from common.paths import ROOT
-from common.sessions import compare, submission
-from common.sessions.experiment import parse
+from common.sessions import compare, experiment, submission
 
 
 @pytest.fixture
@@ -26,17 +25,14 @@ def sbatch(tmp_path, monkeypatch):
     return put
 
 
-def submitted(module, folder, *words):
-    """What a session prints, and how it ends, that is submitted from this folder."""
-    command = [sys.executable, "-m", f"common.{module}", "--slurm", "--results", str(folder / "results"), *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+EXPERIMENTS = (collectives.EXPERIMENT, matrix_products.EXPERIMENT)
 
 
 @pytest.mark.parametrize(
     "arguments",
     [
         compare.Arguments(selection=compare.Selection(slurm=True, submit=True)),
-        *(parse(each, ["--slurm", "--submit"]) for each in (collectives.EXPERIMENT, matrix_products.EXPERIMENT)),
+        *(experiment.parse(each, ["--slurm", "--submit"]) for each in EXPERIMENTS),
     ],
 )
 def test_the_script_repeats_the_command_without_its_submission_and_takes_sbatch_s_words(arguments):
@@ -50,7 +46,9 @@ def test_the_script_repeats_the_command_without_its_submission_and_takes_sbatch_
 
 def test_a_session_is_submitted_and_how_to_follow_it_is_said(tmp_path, sbatch):
     sbatch("17;cluster")
-    result = submitted("sessions.compare", tmp_path, "--workers", "2", "--submit", "--nodes", "2")
+    own = ["--slurm", "--results", str(tmp_path / "results"), "--workers", "2", "--submit"]
+    command = [sys.executable, "-m", "common.sessions.compare", *own, "--nodes", "2"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     script = tmp_path / "results/compare.sbatch"
     assert (result.returncode, result.stderr) == (0, "")
     assert script.read_text() in result.stdout
@@ -59,10 +57,12 @@ def test_a_session_is_submitted_and_how_to_follow_it_is_said(tmp_path, sbatch):
     assert f"is job 17. `tail -F {tmp_path}/results/slurm-17.out` follows it" in result.stdout
 
 
-def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch):
+def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch, monkeypatch, capsys):
     sbatch("17")
-    result = submitted("laboratory.collectives", tmp_path, "--plan", "--submit", "--nodes", "2")
-    assert result.stdout.startswith("#!/bin/sh\n#SBATCH --job-name=lockstep-collectives\n")
+    own = ["collectives", "--slurm", "--results", str(tmp_path / "results"), "--plan", "--submit"]
+    monkeypatch.setattr(sys, "argv", [*own, "--nodes", "2"])
+    experiment.run(collectives.EXPERIMENT)
+    assert capsys.readouterr().out.startswith("#!/bin/sh\n#SBATCH --job-name=lockstep-collectives\n")
     assert not (tmp_path / "results").exists()
 
 
