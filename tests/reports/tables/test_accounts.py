@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from msgspec import structs
 
-from common.declarations.strategy import SHARDING_OF
 from common.records.training import Record
 from reports.tables import accounts, summaries
 from tests.changes import changed
@@ -62,62 +61,44 @@ def memory(*records: Record) -> dict[str, dict]:
     return {row["strategy"]: row for row in accounts.memory(summaries.launches(stems), stems).to_dict("records")}
 
 
-def test_the_process_that_holds_most_and_the_largest_peak_count():
-    row = memory(holding("amber_sharded", process(5, 5, peak=330), process(6, 6, peak=300)))["amber_sharded"]
+def test_the_process_that_holds_most_and_the_largest_peak_count_where_records_tell_and_gradients_are_exchanged():
+    silent = changed(varied("teal_amber", exchange=False), memory_bytes=[process(8)])
+    sharded = holding("amber_sharded", process(5, 5, peak=330), process(6, 6, peak=300))
+    [row] = memory(sharded, silent, make_record("amber_library", 2)).values()
     assert [row[name] / MEGABYTE for name in ("parameters", "gradients", "optimizer_state", "held")] == [6, 6, 6, 18]
     assert row["above_import"] == 330 * MEGABYTE
 
 
-def test_factors_are_over_the_strategy_that_is_sharded_with_as_many_workers():
-    owners = changed(holding("amber_owners", process(8, 4, peak=300)), compared_with={SHARDING_OF: RING})
-    rows = memory(
-        holding("amber_ring", process(8, 8, peak=400)),
-        holding("amber_ring", process(8, 8, peak=999), workers=1),
-        owners,
-        holding("amber_sharded", process(4, 4, peak=500), workers=4),
-    )
-    assert rows["amber_owners"]["held_factor"] == pytest.approx(20 / 24)
-    references = {name: row["reference"] for name, row in rows.items()}
-    assert references == {"amber_ring": "", "amber_owners": "amber_ring", "amber_sharded": "amber_ring"}
-    assert rows["amber_owners"]["peak_factor"] == pytest.approx(0.75)
-    assert math.isnan(rows["amber_sharded"]["peak_factor"])
-    assert math.isnan(rows["amber_ring"]["peak_factor"])
+@pytest.mark.parametrize(
+    ("whole", "sharded", "held_factor", "peak_factor"),
+    [
+        (process(8, 8, peak=400), process(8, 4, peak=300), 20 / 24, 0.75),
+        (process(8, peak=400, device_peak=100), process(4, peak=800, device_peak=60), 0.5, 0.6),
+        (process(0, peak=0), process(4), math.nan, math.nan),
+        ({"above_import": 400}, {"above_import": 200}, math.nan, 0.5),
+    ],
+    ids=["processor", "GPU", "a reference that holds nothing", "no word of what is held"],
+)
+def test_factors_are_over_the_strategy_that_is_sharded(whole, sharded, held_factor, peak_factor):
+    row = memory(holding(RING, whole), holding("amber_sharded", sharded))["amber_sharded"]
+    assert (row["held_factor"], row["peak_factor"]) == pytest.approx((held_factor, peak_factor), nan_ok=True)
 
 
-def test_a_reference_that_holds_nothing_gives_no_factor():
-    rows = memory(holding("amber_ring", process(0, peak=0)), holding("amber_sharded", process(4)))
-    assert math.isnan(rows["amber_sharded"]["held_factor"])
-    assert math.isnan(rows["amber_sharded"]["peak_factor"])
-
-
-def test_on_gpus_the_peak_is_the_gpus():
-    reference = holding("amber_ring", process(8, peak=400, device_peak=100))
-    rows = memory(reference, holding("amber_sharded", process(4, peak=800, device_peak=60)))
-    assert rows["amber_sharded"]["peak_factor"] == pytest.approx(0.6)
-
-
-def test_a_strategy_that_does_not_tell_what_it_holds_shows_its_peak():
-    row = memory(holding("cobalt_replicas", {"above_import": 200 * MEGABYTE}))["cobalt_replicas"]
-    assert row["above_import"] == 200 * MEGABYTE
-    assert math.isnan(row["held"])
-
-
-def test_older_records_have_no_row_and_launches_without_exchange_take_no_part():
-    silent = changed(varied("amber_ring", exchange=False), memory_bytes=[process(8)])
-    assert memory(make_record("amber_ring"), silent) == {}
-
-
-def test_sharding_is_compared_on_the_same_hosts():
+def test_sharding_is_compared_on_the_same_hosts_with_as_many_workers():
     held = {"memory_bytes": [process(10, peak=400)] * 2}
     found = memory(
-        make_record(RING, 2, memory_bytes=[process(99, peak=900)]),
+        holding(RING, process(99, peak=900)),
         over_hosts(RING, **held),
         over_hosts("amber_sharded", memory_bytes=[process(5, peak=200)]),
+        holding("amber_sharded", process(4), workers=4),
     )
-    assert found["amber_ring, 2 hosts, 100 Mbit/s"]["reference"] == ""
-    row = found["amber_sharded, 2 hosts, 100 Mbit/s"]
-    assert row["reference"] == "amber_ring, 2 hosts, 100 Mbit/s"
+    link = ", 2 hosts, 100 Mbit/s"
+    assert {name: row["reference"] for name, row in found.items()} == {
+        **{RING: "", RING + link: "", "amber_sharded": RING, "amber_sharded" + link: RING + link}
+    }
+    row = found["amber_sharded" + link]
     assert (row["held_factor"], row["peak_factor"]) == (0.5, 0.5)
+    assert math.isnan(found["amber_sharded"]["held_factor"])
 
 
 # Phases
@@ -129,31 +110,23 @@ PHASES = [
 """Over the 60 steps of a record of the tests."""
 
 
-def traced(name: str = "teal_amber", milliseconds: float = 4.0, **fields: object) -> Record:
-    return changed(varied(name, 2, (milliseconds,) * 3, trace=True), **{"phases": PHASES} | fields)
+def traced(phases: list[dict[str, object]], workers: int = 2, **options: object) -> Record:
+    return changed(varied("teal_amber", workers, **options), phases=phases)
 
 
 def phases(*records: Record) -> pd.DataFrame:
     return accounts.phases(summaries.launches(named(*records)), named(*records))
 
 
-def test_launches_with_one_worker_or_without_exchange_have_nothing_to_account_for():
-    alone = changed(make_record("teal_amber", 1), phases=PHASES)
-    silent = changed(varied("teal_amber", 2, exchange=False), phases=PHASES)
-    assert phases(alone, silent).empty
-
-
-def test_phases_are_per_step_of_the_launch_itself_in_the_order_of_the_record():
-    found = phases(traced(phases=PHASES[::-1]))
+def test_phases_are_medians_per_step_in_the_order_of_the_record():
+    alone, silent = traced(PHASES, workers=1), traced(PHASES, exchange=False)
+    launches = [traced([PHASES[1], PHASES[0] | {"seconds": seconds}]) for seconds in (0.06, 0.12, 0.6)]
+    found = phases(*launches, alone, silent)
     assert found["phase"].tolist() == ["all-reduce", "waiting"]
-    assert found["seconds"].tolist() == pytest.approx([0.0005, 0.001])
-    assert phases(traced(first_step=30))["seconds"].tolist() == pytest.approx([0.002, 0.001])
-
-
-def test_a_configuration_counts_by_the_median_of_its_launches():
-    launches = [traced(phases=[PHASES[0] | {"seconds": seconds}]) for seconds in (0.06, 0.12, 0.6)]
-    [row] = phases(*launches).to_dict("records")
-    assert (row["n"], row["seconds"]) == (3, pytest.approx(0.002))
+    assert found["seconds"].tolist() == pytest.approx([0.0005, 0.002])
+    assert found["n"].tolist() == [3, 3]
+    # Of a launch that went on only its own steps count.
+    assert phases(changed(traced(PHASES), first_step=30))["seconds"].tolist() == pytest.approx([0.002, 0.001])
 
 
 # Who waited for whom
@@ -168,30 +141,45 @@ def skews(*records: Record) -> list:
     return [*accounts.skews(summaries.launches(stems), stems).itertuples()]
 
 
-def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts():
-    silent = over_hosts(options=MadeUpOptions(exchange=False))
-    [row] = skews(over_hosts(workers=4, hosts=2, offsets=HOURS), make_record("amber_ring", 2), silent)
+def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts_that_tells_its_clocks():
+    record = over_hosts(workers=4, hosts=2, offsets=HOURS)
+    bare = [structs.replace(host, clock_offset_seconds=None, clock_uncertainty_seconds=None) for host in record.hosts]
+    others = [
+        over_hosts(options=MadeUpOptions(exchange=False)),
+        changed(record, hosts=bare),
+        changed(record, process_start_seconds=[]),
+        changed(record, windows=[window for window in record.windows if window.rank == 0]),
+        over_hosts(workers=1, hosts=1),
+        make_record("amber_ring", 2),
+    ]
+    [row] = skews(record, *others)
     assert (row.strategy, row.workers, row.windows) == ("amber_ring, 2 hosts, 100 Mbit/s", 4, 4)
 
 
-def test_a_rank_that_starts_later_is_found_late_whatever_its_hosts_clock_shows():
-    for offsets in ([0.0, 0.0], HOURS, HOURS[::-1]):
-        [row] = skews(over_hosts(offsets=offsets, late=[0.0, 0.003]))
-        assert row.seconds == pytest.approx(0.003, abs=1e-6)
-        assert row.started_last == row.finished_last == "host2"
-        assert row.started_last_share == row.finished_last_share == 1.0
-
-
-def test_who_starts_and_who_finishes_last_may_be_different_hosts():
-    # Rank 1 starts 1 ms later, and takes 16 ms for a window of 20.
-    [row] = skews(over_hosts(milliseconds=(2.0,), late=[0.0, 0.001], rank_factors=(1.0, 0.8)))
-    assert (row.started_last, row.finished_last) == ("host2", "host1")
-
-
-def test_the_last_rank_of_a_host_counts_for_it():
-    [row] = skews(over_hosts(workers=4, hosts=2, late=[0.002, 0.0, 0.001, 0.001]))
-    assert (row.started_last, row.started_last_share) == ("host1", 1.0)
-    assert row.seconds == pytest.approx(0.002, abs=1e-6)
+@pytest.mark.parametrize(
+    ("facts", "started_last", "finished_last", "seconds"),
+    [
+        ({"late": [0.0, 0.003]}, "host2", "host2", 0.003),
+        ({"late": [0.0, 0.003], "offsets": HOURS}, "host2", "host2", 0.003),
+        ({"late": [0.0, 0.003], "offsets": HOURS[::-1]}, "host2", "host2", 0.003),
+        # Rank 1 starts 1 ms later, and takes 16 ms for a window of 20.
+        ({"milliseconds": (2.0,), "late": [0.0, 0.001], "rank_factors": (1.0, 0.8)}, "host2", "host1", 0.001),
+        # The last rank of a host counts for it.
+        ({"workers": 4, "late": [0.002, 0.0, 0.001, 0.001]}, "host1", "host1", 0.002),
+        # Each clock is known to 0.1 ms, so both together to 0.2 ms.
+        ({"late": [0.0, 0.00019]}, "", "", 0.00019),
+        ({"late": [0.0, 0.00021]}, "host2", "host2", 0.00021),
+    ],
+)
+def test_who_starts_and_finishes_last_is_told_beyond_what_clocks_may_be_wrong_by(
+    facts, started_last, finished_last, seconds
+):
+    [row] = skews(over_hosts(**facts))
+    assert row.seconds == pytest.approx(seconds, abs=1e-6)
+    assert row.uncertainty_seconds == pytest.approx(2e-4)
+    assert (row.started_last, row.finished_last) == (started_last, finished_last)
+    assert row.started_last_share == row.finished_last_share == bool(started_last)
+    assert row.started_last_unknown == row.finished_last_unknown == (not started_last)
 
 
 def test_each_window_has_a_host_that_started_last():
@@ -200,15 +188,6 @@ def test_each_window_has_a_host_that_started_last():
     [row] = skews(changed(record, windows=[*first, *record.windows[1:]]))
     assert (row.started_last, row.started_last_share, row.started_last_unknown) == ("host2", 0.75, 0.0)
     assert (row.finished_last, row.finished_last_share) == ("host2", 0.75)
-
-
-def test_a_window_starts_so_long_after_its_process():
-    record = over_hosts(late=[0.0, 0.003])
-    sooner = [
-        structs.replace(each, started_seconds=each.started_seconds - 0.002 * each.rank) for each in record.windows
-    ]
-    [row] = skews(changed(record, windows=sooner))
-    assert row.seconds == pytest.approx(0.001, abs=1e-6)
 
 
 @pytest.mark.parametrize(("clocks", "both"), [((1, 5, 2, 3), 8), ((1, None, 2, 3), math.nan)])
@@ -220,32 +199,3 @@ def test_of_many_hosts_the_two_worst_clocks_bound_the_skew_unless_one_tells_no_u
     [row] = skews(changed(record, hosts=hosts))
     assert row.uncertainty_seconds == pytest.approx(both, nan_ok=True)
     assert row.started_last == ("" if None in clocks else "host4")
-
-
-def test_what_is_within_the_uncertainty_of_both_clocks_is_told_of_nobody():
-    # Each clock is known to 0.1 ms, so both together to 0.2 ms.
-    [row] = skews(over_hosts(late=[0.0, 0.00019]))
-    assert (row.started_last, row.started_last_share, row.started_last_unknown) == ("", 0.0, 1.0)
-    assert (row.finished_last, row.finished_last_unknown) == ("", 1.0)
-    assert row.uncertainty_seconds == pytest.approx(2e-4)
-    [row] = skews(over_hosts(late=[0.0, 0.00021]))
-    assert (row.started_last, row.started_last_share, row.started_last_unknown) == ("host2", 1.0, 0.0)
-
-
-def test_records_that_tell_no_clock_or_one_host_alone_have_no_row():
-    record = over_hosts()
-    bare = [structs.replace(host, clock_offset_seconds=None, clock_uncertainty_seconds=None) for host in record.hosts]
-    coordinated = [window for window in record.windows if window.rank == 0]
-    others = [
-        changed(record, hosts=bare),
-        changed(record, process_start_seconds=[]),
-        changed(record, windows=coordinated),
-    ]
-    assert skews(*others, over_hosts(workers=1, hosts=1), make_record("amber_ring", 2)) == []
-
-
-def test_a_launch_tells_the_round_trip_of_its_link():
-    link = {"bytes_per_second": 1.2e6, "round_trip_seconds": 0.002}
-    launches = summaries.launches(named(over_hosts(link=link), make_record("amber_ring", 2)))
-    assert launches["link_bytes_per_second"].fillna(0.0).tolist() == [1.2e6, 0.0]
-    assert launches["round_trip_seconds"].fillna(0.0).tolist() == [0.002, 0.0]

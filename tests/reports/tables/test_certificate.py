@@ -9,27 +9,27 @@ import pytest
 from common.contract.oracle import LOSS_FLOOR
 from common.contract.task import PRESETS
 from common.records.certificate import Certificate
-from common.records.manifest import Differences
 from reports.tables import certificate
-from reports.tables.results import Origin
 from reports.words import certificate as words_certificate
 from tests.changes import changed
 from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
 from tests.reports.pieces import cell, drawings_of
-from tests.reports.records import SMOOTH, certified, make_record, mistaken, varied, write_weights
+from tests.reports.records import SMOOTH, make_record, mistaken, varied, write_weights
 
 
 def compared(tmp_path, *records, **more) -> list[Certificate]:
     return material_of(*records, folder=tmp_path, **more).beside_oracle
 
 
-def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row(tmp_path):
+def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row_and_without_exchange_another(tmp_path):
     records = [make_record(workers=2), make_record(workers=2)]
-    [row] = certificate.summary(compared(tmp_path, *records)).to_dict("records")
-    assert (row["verdict"], row["n"], row["updates"]) == ("follows", 2, 4)
+    silent = varied("amber_ring", 2, exchange=False)
+    row, other = certificate.summary(compared(tmp_path, *records, silent)).sort_values("n").to_dict("records")[::-1]
+    assert (row["exchange"], row["verdict"], row["n"], row["updates"]) == (True, "follows", 2, 4)
     assert (row["least_share"], row["largest_share"], row["decay"]) == (0.5, 0.5, 0.0)
     assert (row["residual"], row["rounding"]) == (3e-6, pytest.approx(1 / 3))
+    assert (other["exchange"], other["verdict"], other["n"]) == (False, "not compared", 1)
     [row] = certificate.summary(compared(tmp_path, records[0], mistaken(records[1]))).to_dict("records")
     assert (row["verdict"], row["note"]) == ("deviates", "Summed, not averaged. Divide.")
 
@@ -59,8 +59,7 @@ def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_ho
         make_record("amber_ring", 2, checkpoint="w.safetensors"),
         changed(varied("cobalt_servers", 2, exchange=False), checkpoint="w.safetensors"),
     ]
-    table = material_of(*records, folder=tmp_path).asynchronous
-    assert table.empty
+    assert material_of(*records, folder=tmp_path).asynchronous.empty
 
 
 @pytest.mark.filterwarnings("error")
@@ -69,12 +68,6 @@ def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
     [row] = material_of(gone, folder=tmp_path).asynchronous.to_dict("records")
     assert all(math.isnan(row[name]) for name in ("loss", "staleness", "largest_staleness"))
     assert "gone.safetensors" in row["note"]
-
-
-def test_a_summary_keeps_launches_without_exchange_apart(tmp_path):
-    records = [make_record("amber_ring", 2), varied("amber_ring", 2, exchange=False)]
-    summary = certificate.summary(compared(tmp_path, *records))
-    assert dict(zip(summary["exchange"], summary["verdict"], strict=True)) == {True: "follows", False: "not compared"}
 
 
 def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_in_every_step_that_both_have(tmp_path):
@@ -105,12 +98,6 @@ def test_what_launches_without_exchange_computed_is_said_in_words(tmp_path, verd
     assert words_certificate.without_exchange(certificate.summary(comparisons)) == text
 
 
-def test_a_record_that_was_changed_after_its_launch_is_reported_as_not_compared(tmp_path):
-    differences = Differences(changed=("amber_ring-1w-00.json",))
-    comparisons = compared(tmp_path, make_record(), make_record(), origin=Origin(differences=differences))
-    assert [comparison.verdict for comparison in comparisons] == ["not compared", "follows"]
-
-
 def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_residual(tmp_path):
     exact = make_record()
     rounded = [mistaken(varied("amber_ring", rounding="fp16")), varied("amber_single", half_precision=True)]
@@ -135,53 +122,29 @@ def test_launches_without_exchange_that_compute_something_else_are_no_t_comp():
 # In words and curves
 
 
-LAST = len(make_record(task=SMOOTH).losses)
-
-
 def lines(*records) -> list:
     """The courses in the figure; a mark says something."""
     drawings = drawings_of(words_certificate.section(material_of(*records), 20))
     return [mark for mark in read(drawings["losses"]()) if mark.tip]
 
 
-def test_long_courses_are_thinned_and_keep_their_largest_deviation(monkeypatch):
+def test_of_a_strategy_and_workers_the_launch_that_deviates_most_is_drawn_thinned_to_its_largest_deviation(monkeypatch):
     losses = [*make_record(task=SMOOTH).losses]
     losses[31] *= 1.01
-    record = make_record(task=SMOOTH, losses=losses)
-    assert [len(mark.points) for mark in lines(record)] == [LAST]
+    worst = make_record(task=SMOOTH, losses=losses, shard_losses=[losses])
+    records = [worst, make_record(task=SMOOTH), make_record(workers=2, task=SMOOTH)]
+    assert [(mark.tip["workers"], len(mark.points)) for mark in lines(*records)] == [("1", 60), ("2", 60)]
     monkeypatch.setattr(words_certificate, "_MOST_STEPS", 20)
-    [thinned] = lines(record)
+    thinned, _ = lines(*records)
     assert len(thinned.points) == 20
-    [(step, worst)] = [point for point in thinned.points if point[1] > 1e-3]
-    assert (step, worst) == (pytest.approx(30, abs=0.2), pytest.approx(0.01, rel=0.05))
+    [(step, deviation)] = [point for point in thinned.points if point[1] > 1e-3]
+    assert (step, deviation) == (pytest.approx(30, abs=0.2), pytest.approx(0.01, rel=0.05))
 
 
-def test_of_a_strategy_with_as_many_workers_the_launch_that_deviates_most_is_drawn():
-    losses = [loss * 1.001 for loss in make_record(task=SMOOTH).losses]
-    drawn = lines(
-        make_record(task=SMOOTH),
-        make_record(task=SMOOTH, losses=losses, shard_losses=[losses]),
-        make_record(workers=2, task=SMOOTH),
-    )
-    assert sorted((mark.tip["workers"], float(mark.tip["largest deviation of a loss"]) > 5e-4) for mark in drawn) == [
-        ("1", True),
-        ("2", False),
-    ]
-
-
-def test_each_task_has_a_panel_with_what_is_tolerated():
-    drawings = drawings_of(
-        words_certificate.section(material_of(make_record(task=SMOOTH), make_record(workers=2, task=SMOOTH)), 20)
-    )
-    panels = {mark.panel for mark in read(drawings["losses"]())}
-    assert len(panels) == 2
-    assert "tolerated" in drawings["losses"]().decode()
-
-
-def test_what_deviates_stands_first_and_of_many_rows_the_rest_is_in_the_table_of_all(tmp_path):
-    good = certified(tmp_path, *(make_record(name) for name in ("amber_single", "amber_ring", "amber_library")))
+def test_what_deviates_stands_first_and_of_many_rows_the_rest_is_in_the_table_of_all():
+    good = [make_record(name) for name in ("amber_single", "amber_ring", "amber_library")]
     records = [*good, mistaken(make_record("teal_amber", 2))]
-    blocks = words_certificate.section(material_of(*records, folder=tmp_path), 2)
+    blocks = words_certificate.section(material_of(*records), 2)
     [table] = [block for block in blocks if block["kind"] == "table"]
     assert table["rows"][0][0] == "teal_amber"
     assert table["rows"][0][-1] == "deviates"

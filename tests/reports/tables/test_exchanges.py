@@ -25,16 +25,12 @@ def refused(reason: str, status: str = "unsupported", strategy: str = "amber_thr
     return replay(1.0, status=status, reason=reason, cells=[], replayed=replayed("", strategy), library="", title="")
 
 
-def steps(
-    exposed: float, rounds: int = ROUNDS, name: str = "amber_ring", *, alone: bool = True, workers: int = 2
-) -> dict[str, Record]:
+def steps(exposed: float, rounds: int = ROUNDS) -> dict[str, Record]:
     """Launches whose steps take 3 ms without exchange, and with it so many more, and `SHIFTS`; by their stems."""
     found = {}
     for number, shift in enumerate(SHIFTS[:rounds], start=1):
-        stem = f"{name}-{workers}w"
-        found[f"{stem}-{number:02d}"] = make_record(name, workers, (3.0 + exposed + shift,) * 3)
-        if alone:
-            found[f"{stem}-no-{number:02d}"] = varied(name, workers, (3.0,) * 3, exchange=False)
+        found[f"amber_ring-2w-{number:02d}"] = make_record("amber_ring", 2, (3.0 + exposed + shift,) * 3)
+        found[f"amber_ring-2w-no-{number:02d}"] = varied("amber_ring", 2, (3.0,) * 3, exchange=False)
     return found
 
 
@@ -78,15 +74,22 @@ def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
 
 
 def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
-    [row] = table(steps(1.2), replays(2.0, messages=3))
+    sent = replays(2.0, messages=3, under_way=(0.5, 2.6, 2.7))
+    cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
+    sent = {stem: changed(record, cells=cells[stem]) for stem, record in sent.items()}
+    [row] = table({stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.2).items()}, sent)
     assert (row["verdict"], row["messages"], row["size_bytes"]) == ("overlap", [3], 1_500_000)
     assert times(row, "leftover") == pytest.approx((-0.775, -0.8, -0.75))
+    assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
+    # All replays of one trace count its steps once.
+    assert (row["under_way_seconds"], row["under_way_steps"]) == (pytest.approx(0.0026), 3)
 
 
 def test_below_six_rounds_nothing_is_sure_however_large_it_is():
-    [row] = table(steps(9.0, 5), replays(1.1, 5, under_way=(9.9,)))
+    [row] = table(steps(9.0, 5), replays(1.1, 5))
     assert times(row, "leftover") == pytest.approx((7.92, math.nan, math.nan), nan_ok=True)
-    assert (row["leftover_seconds_n"], row["under_way_steps"], row["verdict"]) == (5, 1, "too few rounds")
+    assert (row["leftover_seconds_n"], row["under_way_steps"], row["verdict"]) == (5, 0, "too few rounds")
+    assert math.isnan(row["under_way_seconds"])
 
 
 def test_a_replay_is_set_against_the_step_of_its_own_round():
@@ -104,42 +107,23 @@ def test_a_replay_is_set_against_the_step_of_its_own_round():
     assert row["leftover_seconds"] == pytest.approx(0.00125)
 
 
-def test_all_replays_of_one_trace_count_its_steps_once():
-    [row] = table(steps(1.9), replays(1.2, under_way=(0.5, 2.6, 2.7)))
-    assert (row["under_way_seconds"], row["under_way_steps"]) == (pytest.approx(0.0026), 3)
-    [row] = table(steps(1.9), replays(1.2))
-    assert math.isnan(row["under_way_seconds"])
-
-
-def test_replays_that_were_refused_have_a_row_for_each_reason():
-    other = replay(1.0, 2, cells=[Cell(collective=STEP, size_bytes=8, status="unsupported", reason="No such size.")])
-    sent = {"1": refused("It copies."), "2": other, "3": refused("It copies."), "4": refused("It ended.", "failed")}
+def test_replays_that_tell_no_time_have_a_row_for_each_reason():
+    sent = {
+        "1": refused("It copies."),
+        "2": replay(1.0, 2, cells=[Cell(collective=STEP, size_bytes=8, status="unsupported", reason="No such size.")]),
+        "3": refused("It copies."),
+        "4": refused("It ended.", "failed"),
+        "5": replay(1.0, replayed=replayed("amber_ring-2w-77")),
+        "6": replay(1.0, hosts=over_hosts().hosts),
+    }
     assert refusals(steps(1.9), sent) == [
+        ("amber_ring", 2, 1, "Its launch amber_ring-2w-77 of the whole step wasn't measured."),
+        ("amber_ring", 2, 1, "Its ranks were on several hosts, whose clocks aren't one."),
         ("amber_ring", 2, 1, "No such size."),
         ("amber_threads", 2, 2, "It copies."),
         ("amber_threads", 2, 1, "It ended."),
     ]
     assert refusals({}, {"1": refused("It copies.")}) == [("amber_threads", 2, 1, "It copies.")]
-
-
-def test_a_replay_whose_step_was_not_measured_has_that_for_a_reason():
-    assert refusals(steps(1.9), {"1": replay(1.0, replayed=replayed("amber_ring-2w-77"))}) == [
-        ("amber_ring", 2, 1, "Its launch amber_ring-2w-77 of the whole step wasn't measured.")
-    ]
-
-
-def test_times_of_ranks_on_several_hosts_are_not_taken_in_one_clock():
-    [(*_, reason)] = refusals(steps(1.9), {"1": replay(1.0, hosts=over_hosts().hosts)})
-    assert "several hosts" in reason
-
-
-def test_what_the_replay_sent_stands_beside_what_the_step_sent():
-    sent = replays(1.2)
-    cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
-    sent = {stem: changed(record, cells=cells[stem]) for stem, record in sent.items()}
-    whole = {stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.9).items()}
-    [row] = table(whole, sent)
-    assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
 
 
 # Ceilings
@@ -164,19 +148,19 @@ def test_each_strategy_stands_beside_the_products_of_its_framework_and_the_excha
     ]
 
 
-def test_a_probe_that_failed_or_changed_its_framework_stands_beside_nothing():
-    others = [probe(status="failed"), probe(variables={"KERNELS": "old"})]
-    assert ceilings([make_record("amber_single")], *others) == []
-
-
-def test_an_exchange_over_another_transport_does_not_stand_beside_it():
+@pytest.mark.parametrize(
+    ("facts", "exchange"),
+    [
+        ({"backend": "carrier pigeons"}, [0.0]),
+        ({"status": "failed"}, []),
+        ({"variables": {"KERNELS": "old"}}, []),
+        ({"rows": 32}, []),
+    ],
+    ids=["another transport", "failed", "a changed framework", "other rows"],
+)
+def test_only_a_good_probe_of_the_same_rows_and_transport_stands_beside_a_strategy(facts, exchange):
     records = [make_record("amber_ring", 2, (6.0,) * 3), varied("amber_ring", 2, (2.5,) * 3, exchange=False)]
-    [row] = ceilings(records, probe(backend="carrier pigeons"))
-    assert row[-1] == 0.0
-
-
-def test_products_of_other_rows_are_no_ceiling_of_a_strategy():
-    assert ceilings([make_record("amber_single")], probe(rows=32)) == []
+    assert [row[-1] for row in ceilings(records, probe(**facts))] == exchange
 
 
 def test_a_worker_of_strong_scaling_has_its_part_of_the_rows():

@@ -22,20 +22,22 @@ def folder(tmp_path) -> Path:
     return write_all(tmp_path, named(make_record(), make_record("amber_ring", 2)))
 
 
-def test_the_margin_is_that_of_the_plan(folder):
-    (folder / "plan.csv").write_text(f"{HEADER},stage,margin\n{ROW},round,0.02\n")
-    assert read_results(folder).margin == 0.02
-
-
-@pytest.mark.parametrize("plan", [None, f"{HEADER}\n{ROW}\n", f"{HEADER},margin\n"], ids=["none", "older", "empty"])
-def test_without_a_margin_in_the_plan_it_is_that_of_everybody(folder, plan):
-    if plan:
-        (folder / "plan.csv").write_text(plan)
+@pytest.mark.parametrize(
+    ("plan", "margin"),
+    [
+        (f"{HEADER},stage,margin\n{ROW},round,0.02\n", 0.02),
+        (f"{HEADER}\n{ROW}\n", MARGIN),
+        (f"{HEADER},margin\n", MARGIN),
+    ],
+    ids=["the plan's", "older", "empty"],
+)
+def test_the_margin_is_that_of_the_plan_or_else_that_of_everybody(folder, plan, margin):
     assert read_results(folder).margin == MARGIN
+    (folder / "plan.csv").write_text(plan)
+    assert read_results(folder).margin == margin
 
 
 def test_strategies_that_were_left_out_have_the_minutes_that_would_do(folder):
-    assert read_results(folder).left_out == {}
     (folder / "left_out.csv").write_text("strategy,minutes\namber_parts,12\nteal_amber,13.5\n")
     assert read_results(folder).left_out == {"amber_parts": 12.0, "teal_amber": 13.5}
 

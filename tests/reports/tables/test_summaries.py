@@ -1,6 +1,8 @@
 """The report's numbers, against ones worked out by hand."""
 
+import math
 import re
+import statistics
 from pathlib import Path
 
 import pandas as pd
@@ -10,11 +12,16 @@ from common.records.files import to_json
 from common.records.plan import PlannedRow
 from common.records.training import Record
 from reports.tables import summaries
-from reports.tables.results import read_results
 from reports.words.first_page import ending_counts, missing_strategies
 from tests.changes import changed
 from tests.reports.pieces import cell
-from tests.reports.records import HEADER, MadeUpOptions, make_record, named, over_hosts, task_of, unfinished, write_all
+from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, task_of, unfinished
+
+
+def planned(**columns: object) -> pd.DataFrame:
+    known = {"position": 1, "launch": "some", "strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
+    known |= {"workers": 2, "exchange": True, "repetition": 1, "purpose": "throughput", "order_seed": 5}
+    return pd.DataFrame([PlannedRow(**known | columns)])
 
 
 def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
@@ -24,13 +31,25 @@ def test_speed_up_and_efficiency_are_those_worked_out_by_hand():
         make_record("amber_ring", 1, (2.5, 2.5, 2.5)),
         make_record("amber_ring", 2, (3.2, 3.2, 3.2)),
     )
-    ddp = cell(summaries.cells(summaries.launches(records)), "amber_ring", 2)
-    assert ddp["samples_per_second"] == pytest.approx(40_000)
-    assert ddp["base"] == "amber_single"
-    assert ddp["base_samples_per_second"] == pytest.approx(32_000)
-    assert ddp["speed_up"] == pytest.approx(1.25)
-    assert ddp["efficiency"] == pytest.approx(0.625)
-    assert ddp["own_speed_up"] == pytest.approx(40_000 / 25_600)
+    ring = cell(summaries.cells(summaries.launches(records)), "amber_ring", 2)
+    rates = [ring[name] for name in ("samples_per_second", "base_samples_per_second", "own_samples_per_second")]
+    assert rates == pytest.approx([40_000, 32_000, 25_600])
+    ratios = [ring[name] for name in ("speed_up", "efficiency", "own_speed_up")]
+    assert ratios == pytest.approx([1.25, 0.625, 40_000 / 25_600])
+    assert ring["base"] == "amber_single"
+
+
+@pytest.mark.parametrize(
+    "milliseconds", [(1.0, 3.0), (0.5, 0.5, 1.5, 9.0), (1.0, 1.1, 3.0, 8.0, 9.0), (1.0, 1.1, 3.0, 4.0, 8.0, 9.0)]
+)
+def test_a_rate_is_that_of_the_median_time_which_has_an_interval_from_six_launches_on(milliseconds):
+    launches = summaries.launches(named(*(make_record(milliseconds=(each,) * 4) for each in milliseconds)))
+    [row] = summaries.cells(launches).to_dict("records")
+    # It is no mean of rates.
+    assert row["samples_per_second"] == pytest.approx(64_000 / statistics.median(milliseconds))
+    ends = (0.001, 0.009) if len(milliseconds) >= 6 else (math.nan, math.nan)
+    assert (row["low_seconds"], row["high_seconds"]) == pytest.approx(ends, nan_ok=True)
+    assert row["n"] == len(milliseconds)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +62,11 @@ def test_one_worker_is_of_the_same_scaling_where_that_was_measured_else_of_the_o
         return make_record(name, workers, (milliseconds,) * 3, task=task_of(workers, scaling=scaling))
 
     records = [launch("amber_ring", "weak", 2, 4.0)]
+    # What one worker did of another preset or batch is other work.
+    other_work = [task_of(1, "pathway"), task_of(1, batch=32)]
+    records += [
+        make_record(name, 1, (9.0,) * 3, each) for name in ("amber_single", "amber_ring") for each in other_work
+    ]
     for name in ("amber_single", "amber_ring"):
         records += [launch(name, "weak", 1, 2.0)] * weak + [launch(name, "strong", 1, 1.0)] * strong
     ring = cell(summaries.cells(summaries.launches(named(*records))), "amber_ring", 2)
@@ -62,6 +86,7 @@ def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_work
         task = task_of(workers, scaling=scaling, batch=batch)
         return make_record("amber_ring", workers, task=task, options=MadeUpOptions(exchange=exchange))
 
+    # Of other batches 24 rows have most numbers of workers, then 8, 40 and 16 most launches with exchange.
     records = named(
         *(launch(64, workers, "strong") for workers in (1, 2, 4, 1)),
         *(launch(8) for _ in range(3)),
@@ -70,32 +95,25 @@ def test_the_regime_shown_first_is_weak_and_has_the_presets_batch_then_most_work
         *[launch(40), launch(40), launch(64)],
     )
     shown = summaries.regimes(summaries.launches(records))
-    assert [[regime.split(":")[0], *re.findall(r"--batch (\d+)", regime)] for regime in shown] == [
-        *[["weak"], ["weak", "24"], ["weak", "8"], ["weak", "40"], ["weak", "16"], ["strong"]],
-    ]
+    assert [regime.split(":")[0] for regime in shown] == ["weak"] * 5 + ["strong"]
+    assert [re.findall(r"--batch (\d+)", regime) for regime in shown] == [[], ["24"], ["8"], ["40"], ["16"], []]
 
 
-def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted(tmp_path):
+def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted():
     records = named(make_record(), unfinished("unsupported", "No."), unfinished("failed", "Died.", "amber_sharded", 4))
-    rows = [f"{position},{name},x,,digits,weak,1,True,1,throughput,5" for position, name in enumerate(records)]
-    lines = [HEADER, *rows, "9,missing,amber_ring,,digits,weak,2,True,2,throughput,5"]
-    (tmp_path / "plan.csv").write_text("\n".join(lines))
-    results = read_results(write_all(tmp_path, records))
-    table = summaries.endings(results.records, results.plan)
+    plan = pd.concat([planned(launch=name) for name in [*records, "missing"]])
+    table = summaries.endings(records, plan)
     assert sorted(table["ending"]) == ["failed", "not run", "ok", "unsupported"]
     assert ending_counts(table) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
+    beside = summaries.endings(records, plan[:2])
+    assert ending_counts(beside).startswith("2 launches were planned (1 more were recorded beside the plan): ")
 
 
 def test_strategies_without_a_single_ok_launch_are_named_with_their_reason():
     lacking = [unfinished("unsupported", "There is no Teal.", name, 2) for name in ("teal_amber", "teal_library")]
     sometimes = [make_record("amber_ring", 2), unfinished("unsupported", "Too many workers.", "amber_ring", 4)]
-    died = unfinished("failed", "It was killed.", "cobalt_replicas", 2)
-    table = summaries.endings(named(*lacking, *sometimes, died), None)
-    assert missing_strategies(table, {}) == [
-        "Not compared: cobalt_replicas. It was killed.",
-        "Not compared: teal_amber and teal_library. There is no Teal.",
-    ]
-    assert missing_strategies(summaries.endings(named(*sometimes), None), {}) == []
+    table = summaries.endings(named(*lacking, *sometimes), None)
+    assert missing_strategies(table, {}) == ["Not compared: teal_amber and teal_library. There is no Teal."]
 
 
 def test_a_launch_that_ended_is_told_by_its_record():
@@ -111,31 +129,32 @@ def test_a_launch_that_ended_is_told_by_its_record():
     )
 
 
-def planned(**columns: object) -> pd.DataFrame:
-    known = {"position": 1, "launch": "some", "strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
-    known |= {"workers": 2, "exchange": True, "repetition": 1, "purpose": "throughput", "order_seed": 5}
-    return pd.DataFrame([PlannedRow(**known | columns)])
-
-
 @pytest.mark.parametrize(
-    ("exchange", "purpose", "for_speed"),
-    [(True, "throughput", True), (False, "throughput", False), (True, "certificate", False)],
+    ("columns", "name", "for_speed"),
+    [
+        ({}, "amber_ring", True),
+        ({"exchange": False}, "amber_ring", False),
+        ({"purpose": "certificate"}, "amber_ring", False),
+        ({"hosts": 2, "label": "compiled"}, "amber_ring, compiled, 2 hosts", True),
+        ({"hosts": 2, "bandwidth_bits_per_second": 1e7}, "amber_ring, 2 hosts, 10 Mbit/s", True),
+        ({"hosts": 1, "bandwidth_bits_per_second": 1e7}, "amber_ring", True),
+    ],
 )
-def test_a_planned_launch_that_never_ran_is_told_by_its_plan(exchange, purpose, for_speed):
-    known = {"launch": "a", "preset": "digits", "scaling": "strong", "workers": 2}
-    plan = planned(**known, strategy="mine", label="5", exchange=exchange, purpose=purpose)
-    assert summaries.endings({}, plan).to_dict("records") == [
-        known
-        | {"strategy": "mine, 5", "bare_strategy": "mine", "ending": "not run", "reason": "", "log": "", "task": ""}
+def test_a_planned_launch_that_never_ran_is_told_by_its_plan(columns, name, for_speed):
+    assert summaries.endings({}, planned(**columns)).to_dict("records") == [
+        {"launch": "some", "strategy": name, "bare_strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
+        | {"workers": 2, "ending": "not run", "reason": "", "log": "", "task": ""}
         | {"for_speed": for_speed, "planned": True}
     ]
 
 
-def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host():
+def test_speed_ups_of_several_hosts_are_over_one_worker_on_one_host_and_their_link_is_told():
     alone = [over_hosts(name, 1, 1, (2.0,) * 3) for name in ("amber_single", "amber_ring")]
-    found = summaries.cells(summaries.launches(named(*alone, over_hosts(milliseconds=(4.0,) * 3))))
+    launches = summaries.launches(named(*alone, over_hosts(milliseconds=(4.0,) * 3)))
+    assert launches["round_trip_seconds"].dropna().tolist() == [2e-5]
+    found = summaries.cells(launches)
     spread = cell(found, "amber_ring, 2 hosts, 100 Mbit/s", 2)
-    assert (spread["speed_up"], spread["own_speed_up"]) == (pytest.approx(1.0), pytest.approx(1.0))
+    assert [spread["speed_up"], spread["own_speed_up"]] == pytest.approx([1.0, 1.0])
 
 
 def test_an_overview_has_the_fastest_link_of_each_number_of_hosts():
@@ -149,16 +168,3 @@ def test_an_overview_has_the_fastest_link_of_each_number_of_hosts():
         "amber_ring, 2 hosts, 1000 Mbit/s",
         "amber_ring, 4 hosts",
     ]
-
-
-@pytest.mark.parametrize(
-    ("columns", "name"),
-    [
-        ({}, "amber_ring"),
-        ({"hosts": 2, "label": "compiled"}, "amber_ring, compiled, 2 hosts"),
-        ({"hosts": 2, "bandwidth_bits_per_second": 1e7}, "amber_ring, 2 hosts, 10 Mbit/s"),
-        ({"hosts": 1, "bandwidth_bits_per_second": 1e7}, "amber_ring"),
-    ],
-)
-def test_a_launch_that_was_not_run_has_the_name_of_its_hosts_as_far_as_the_plan_tells(columns, name):
-    assert summaries.endings({}, planned(**columns))["strategy"].tolist() == [name]

@@ -70,25 +70,11 @@ def test_cells_of_one_folder_alone_of_another_task_or_without_exchange_have_no_r
     assert text.endswith("No strategy was measured at the same task with as many workers in both.")
 
 
-def test_two_tasks_of_one_preset_are_told_apart():
-    both = [RING, make_record("amber_ring", 2, task=dataclasses.replace(RING.task, steps=80))]
-    regimes = headings(section(both, both), 2)
-    assert len(set(regimes)) == 2
-    assert all(regime.startswith("digits weak (--preset digits") for regime in regimes)
-
-
 def test_what_one_folder_measured_on_several_machines_is_left_out_and_said():
-    replicas = make_record("cobalt_replicas", 2)
+    replicas = make_record("cobalt_replicas", 4)
     blocks = section([RING, replicas], [RING, make_record("amber_ring", 2, host=ELSEWHERE), replicas])
-    assert [row[0] for row in tables(blocks)[-1]] == ["cobalt_replicas"]
+    assert [row[:2] for row in tables(blocks)[-1]] == [["cobalt_replicas", "4\N{DAGGER}"]]
     assert blocks[1]["text"].endswith("Left out, there: what was measured on several machines.")
-
-
-def test_more_threads_than_cores_are_marked():
-    four = [make_record("amber_ring", 4)]
-    blocks = section(four, four)
-    assert tables(blocks)[-1][0][1] == "4†"
-    assert any(note.startswith("†") for note in blocks[-1]["notes"])
 
 
 def test_the_section_follows_the_four_chapters_and_is_there_only_when_asked_for():
@@ -110,32 +96,20 @@ AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, ("Both run here
 STEADY = (2.0, 2.002, 1.998, 2.002, 1.998, 2.0)
 
 
-def rounds(record: Record, times: int = 6) -> dict[str, Record]:
-    """The same record of so many launches."""
-    return {f"{record.name}-{record.world_size}w-{number:02d}": record for number in range(times)}
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A comparison of one strategy that got slower, one that fails and one with too few rounds."""
-    slower = {
-        side: {f"amber_ring-{number}": make_record("amber_ring", 2, (factor * each,)) for number, each in times}
-        for side, factor, times in (("here", 1.25, enumerate(STEADY)), ("there", 1.0, enumerate(STEADY[::-1])))
-    }
-    broken = rounds(make_record("amber_library", 2)), rounds(unfinished("failed", "It *ended*.", "amber_library"))
-    few = rounds(make_record("cobalt_single", 1, (3.0,)), 2)
-    write_all(tmp_path, slower["here"] | broken[1] | few)
-    write_all(tmp_path / RECORDS, slower["there"] | broken[0] | few)
+    sides = {tmp_path: (1.25, STEADY), tmp_path / RECORDS: (1.0, STEADY[::-1])}
+    for number, (side, (factor, times)) in enumerate(sides.items()):
+        ring = [make_record("amber_ring", 2, (factor * each,)) for each in times]
+        ended = unfinished("failed", "It *ended*.", "amber_library"), make_record("amber_library", 2)
+        write_all(side, named(*ring, *[ended[number]] * 6, *[make_record("cobalt_single", 1, (3.0,))] * 2))
     comparison.conclude(Console(quiet=True), AGAINST, tmp_path, [])
     return tmp_path
 
 
-def material_in(folder: Path) -> Material:
-    return Material(Results(folder, {}, None))
-
-
 def test_every_setting_stands_in_the_table_with_its_verdict(folder):
-    heading, said, _, table = against.another_commit(material_in(folder))
+    heading, said, _, table = against.another_commit(Material(Results(folder, {}, None)))
     assert heading["text"] == "Against commit 1111111111"
     counts = "of 3 settings: 1 slower, 1 fails here, 1 not compared."
     assert f"2222222222 with changes against main (1111111111), {counts}" in said["text"]
@@ -150,9 +124,6 @@ def test_every_setting_stands_in_the_table_with_its_verdict(folder):
     assert table["notes"] == ["amber_library with 2 workers, digits weak: failed here: It *ended* (6 of 6)."]
 
 
-def test_the_section_is_in_the_document(folder):
+def test_the_section_is_in_the_document_of_a_comparison_against_a_commit_alone(folder, tmp_path_factory):
     assert "Against commit 1111111111" in headings(document.compose(Material(read_results(folder)))[0]["blocks"], 1)
-
-
-def test_a_comparison_against_nothing_has_no_section(tmp_path):
-    assert against.another_commit(material_in(tmp_path)) == []
+    assert against.another_commit(Material(Results(tmp_path_factory.mktemp("other"), {}, None))) == []

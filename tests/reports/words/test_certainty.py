@@ -21,9 +21,8 @@ def cautions_of(*records: Record) -> list[str]:
 def test_variables_that_python_obeys_are_a_caution_where_they_may_change_figures():
     harmless = make_record("amber_ring", 2, python_variables={"PYTHONPATH": "/opt/tools", "PYTHONHASHSEED": "0"})
     slow = make_record("amber_ring", 4, python_variables={"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"})
-    texts = [str(cautions_of(*records)) for records in ([harmless], [harmless, slow])]
-    assert ["PYTHONDEVMODE=1" in text for text in texts] == [False, True]
-    assert not any("PYTHONPATH" in text for text in texts)
+    assert "PYTHONDEVMODE" not in str(cautions_of(harmless))
+    assert "Python's own variables were set: PYTHONDEVMODE=1. Likely" in str(cautions_of(harmless, slow))
 
 
 def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
@@ -32,7 +31,10 @@ def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
     slow_start = make_record("amber_single", 1, (3.0, 2.0, 2.0, 2.0))
     found = dict(each.split(": ", 1) for each in cautions_of(*steady, outlying, slow_start))
     assert "amber_ring at 1 (2.00 times the median)" in found["An outlying launch"]
-    assert "amber_ring at 1 (100 %, n = 7)" in found["Launches spread by more than 10 %"]
+    assert found["Launches spread by more than 10 %"] == (
+        "digits weak: amber_ring at 1 (100 %, n = 7). Likely cause: other load, shared cores or heat. Remedy: more "
+        "rounds on a quiet machine."
+    )
     assert "amber_single at 1" in found["First windows slower than later ones"]
     assert all(" Likely cause: " in each and " Remedy: " in each for each in found.values())
 
@@ -66,11 +68,3 @@ def test_a_probe_that_measured_nothing_is_named_with_its_reason():
     ceilings = [probe(status="failed", reason="It was ended.", products=[], exchange=[])]
     told = items(certainty.section(material_of(make_record(), ceilings=ceilings)))
     assert "Not probed: amber (Amber), digits. It was ended." in told
-
-
-def test_a_caution_says_where_it_was_seen_its_likely_cause_and_the_remedy():
-    spread = [make_record("amber_ring", 2, (milliseconds,) * 3) for milliseconds in (2.0, 2.6)]
-    assert (
-        "Launches spread by more than 10 %: digits weak: amber_ring at 2 (26 %, n = 2). Likely cause: other load, "
-        "shared cores or heat. Remedy: more rounds on a quiet machine."
-    ) in said(*spread)

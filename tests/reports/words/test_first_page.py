@@ -7,7 +7,7 @@ from reports.tables.results import Origin
 from reports.words import first_page
 from tests.reports.materials import CALIBRATED, material_of
 from tests.reports.pieces import answers
-from tests.reports.records import certified, in_rounds, make_record, unfinished
+from tests.reports.records import in_rounds, make_record, unfinished
 
 
 def figure(*records: Record) -> dict:
@@ -17,15 +17,7 @@ def figure(*records: Record) -> dict:
 
 def ending(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
     """The sentences at the end of the page, by the question that they answer."""
-    return answers(first_page.section(material_of(*certified(tmp_path, *records), folder=tmp_path, **facts)))
-
-
-def test_tests_that_were_not_calibrated_ask_for_it(tmp_path):
-    records = [*in_rounds("amber_ring", 3.0), *in_rounds("amber_library", 4.0)]
-    asked = "nox -s calibrate tells whether these tests keep their promises on this machine."
-    assert asked in ending(tmp_path, *records)["What next"]
-    calibration.write(tmp_path / calibration.FILE, CALIBRATED)
-    assert asked not in ending(tmp_path, *records)["What next"]
+    return answers(first_page.section(material_of(*records, folder=tmp_path, **facts)))
 
 
 def test_the_sentence_and_the_table_come_first_and_the_figure_says_what_is_oversubscribed():
@@ -45,28 +37,27 @@ def test_the_figure_has_the_strategies_of_the_table_and_their_bases_with_one_wor
     assert "Pale: one worker of a base." in shown["caption"]
 
 
-def test_how_many_cautions_there_are_is_said(tmp_path):
-    short = ending(tmp_path, make_record("amber_ring", 2))["How sure"]
-    assert short[2].endswith("Cautions, in \u201cHow sure\u201d: 1.")
-    both = ending(tmp_path, make_record("amber_ring", 2, git_commit="0123+changes"))["How sure"]
-    assert both[2].endswith(": 2.")
-
-
 def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
     records = [*in_rounds("amber_ring", 3.0), *in_rounds("amber_library", 4.0)]
     told = ending(tmp_path, *records)
     assert ([*told], len(told["How sure"])) == (["How sure", "What next"], 3)
-    assert told["What next"] == [
-        "nox -s calibrate tells whether these tests keep their promises on this machine.",
-        "nox -s amber_ring: trains with it; -- --help lists its options.",
-    ]
+    trains = "nox -s amber_ring: trains with it; -- --help lists its options."
+    calibrates = "nox -s calibrate tells whether these tests keep their promises on this machine."
+    assert told["What next"] == [calibrates, trains]
+    calibration.write(tmp_path / calibration.FILE, CALIBRATED)
+    assert ending(tmp_path, *records)["What next"] == [trains]
     few = ending(tmp_path, *records[:5], *records[6:11])
     assert few["What next"][0].startswith("nox -s compare -- --repetitions 6: ")
 
 
-def test_what_is_missing_and_which_files_differ_stand_on_the_first_page_as_well(tmp_path):
+def test_what_is_missing_which_files_differ_and_how_many_cautions_there_are_stand_on_the_first_page_as_well(tmp_path):
     refused = unfinished("unsupported", "It has no ring: install one.", "amber_library")
+    launch = make_record("amber_ring", 2, git_commit="0123+changes")
     changed = Differences(exists=True, changed=("amber_ring-0.json",))
-    sure = ending(tmp_path, *in_rounds("amber_ring", 3.0), refused, origin=Origin(differences=changed))["How sure"]
+    facts = {"origin": Origin(differences=changed), "left_out": {"teal_amber": 11.2}}
+    sure = ending(tmp_path, launch, refused, **facts)["How sure"]
     assert sure[0] == "amber_ring-0.json differs from what its launch left."
-    assert sure[-1] == "Not compared: amber_library. It has no ring: install one."
+    assert sure[-3].startswith("2 launches were recorded, without a plan: 1 ok, 1 unsupported, 0 failed, 0 not run.")
+    assert sure[-3].endswith("Cautions, in \u201cHow sure\u201d: 2.")
+    assert sure[-2] == "Not compared: amber_library. It has no ring: install one."
+    assert sure[-1] == "The time didn't suffice for teal_amber (--minutes 12 would do)."
