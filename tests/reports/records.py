@@ -310,22 +310,6 @@ def write_all(folder: Path, records: dict[str, Record]) -> Path:
     return folder
 
 
-def certified(folder: Path, *records: Record) -> list[Record]:
-    """The records, of which the first of each strategy and number of workers has weights in `folder` that follow."""
-    seen, kept = set(), []
-    for record in records:
-        key = (record.name, record.world_size)
-        is_first = record.status == "ok" and record.exchange and key not in seen
-        if is_first:
-            seen.add(key)
-            task = record.task
-            name = f"{task.preset}-{task.seed}-{record.examples_per_step}-{task.steps}.safetensors"
-            write_weights(folder / name, task.seed, record.examples_per_step, task.steps, preset=task.preset)
-            record = changed(record, checkpoint=name)
-        kept.append(record)
-    return kept
-
-
 def write_weights(path: Path, seed: int, batch: int, steps: int, factor: float = 1.0, preset: str = "digits") -> None:
     """The final weights of a run without a mistake, times `factor`."""
     state = {name: np.float32(factor) * value for name, value in trained(seed, batch, steps, preset).state.items()}

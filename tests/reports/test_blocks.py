@@ -24,11 +24,3 @@ from reports import blocks
 )
 def test_numbers_have_their_digits_sentences_their_capital_and_many_names_some(written, text):
     assert written == text
-
-
-def test_the_first_column_and_those_with_words_are_set_flush_left():
-    rows = [["1", "> faster", "1.00 to 2.00", "95 %"], ["2", "\N{EN DASH}", "(1.5)", "yes"]]
-    assert blocks.table([*"abcd"], rows)["align"] == ["left", "left", "right", "left"]
-    assert blocks.table([*"ab"], [["1", "2"]], wide={1: 1})["align"] == ["left", "left"]
-    assert blocks.table([*"ab"], [["1", "2"]])["align"] == ["left", "right"]
-    assert blocks.table([*"ab"], [["1", "2 ranks, cpu"]])["align"] == ["left", "left"]

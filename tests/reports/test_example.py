@@ -26,7 +26,3 @@ def test_no_page_has_a_path_outside_the_repository_or_an_address(name):
     text = re.sub("<[^>]+>", " ", (EXAMPLE / f"{name}.html").read_text(encoding="utf-8"))
     assert re.findall(r"(?<![\w.<])/(?:home|root|tmp|work|usr|opt|var|Users)/\S+", text) == []
     assert re.findall(r"\b(?:10|172|192)\.\d+\.\d+\.\d+\b", text) == []
-
-
-def test_the_readme_links_to_the_examples():
-    assert "(reports/example/)" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
 """`python -m reports` as a user calls it."""
 
-import json
 import os
 import re
 import subprocess
@@ -66,23 +65,20 @@ def test_the_same_records_give_the_same_bytes_in_any_process(folder, elsewhere, 
 
 
 def test_a_folder_that_is_missing_or_empty_and_a_damaged_plan_are_refused(tmp_path, refused):
-    assert "none isn't a folder" in refused("--results", tmp_path / "none", "--out", tmp_path / "a.pdf")
-    assert "holds no records" in refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
+    options = ["--out", tmp_path / "a.pdf", "--results"]
+    assert "none isn't a folder" in refused(*options, tmp_path / "none")
+    assert "holds no records" in refused(*options, tmp_path)
     (tmp_path / "plan.csv").write_text("cell,workers\nx,1\n")
-    line = refused("--results", tmp_path, "--out", tmp_path / "a.pdf")
+    line = refused(*options, tmp_path)
     assert "plan.csv can't be read (it has no column exchange, launch, order_seed, position, preset" in line
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_made(tmp_path, folder, refused):
-    (tmp_path / "file").touch()
-    assert "a.pdf can't be written" in refused("--results", folder, "--out", tmp_path / "file" / "a.pdf")
     assert "let --out end in .pdf" in refused("--results", folder, "--out", tmp_path / "a.html")
-    assert not (tmp_path / "a.html").exists()
-    (tmp_path / "a-tables").touch()
-    assert "columns.csv can't be written" in refused("--results", folder, "--out", tmp_path / "a.pdf")
-    (tmp_path / "a-tables").unlink()
-    (tmp_path / "a.html").mkdir()
-    assert "a.html can't be written" in refused("--results", folder, "--out", tmp_path / "a.pdf")
+    for blocked in ("a.html", "a-tables/columns.csv"):
+        (tmp_path / blocked).mkdir(parents=True)
+        assert f"{blocked} can't be written" in refused("--results", folder, "--out", tmp_path / "a.pdf")
+        (tmp_path / blocked).rmdir()
     assert not (tmp_path / "a.pdf").exists()
 
 
@@ -102,25 +98,18 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_another_folder_stands_beside_the_first(tmp_path, folder, monkeypatch):
+def test_another_folder_stands_beside_the_first(tmp_path, folder):
     there = write_all(tmp_path, named(make_record("amber_ring", 2, (1.0,) * 4)))
-    said = []
-    monkeypatch.setattr("reports.render.shell.typeset", lambda *told: said.append(json.dumps(told[0])) or b"%PDF-")
     write_report(folder, tmp_path / "report.pdf", against=there)
-    assert f"Beside {there}" in said[0]
-    assert (tmp_path / "report.pdf").read_bytes() == b"%PDF-"
+    assert f"Beside {there}" in (tmp_path / "report.html").read_text()
 
 
 def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, folder, refused):
-    other = tmp_path / "other"
     options = ["--results", folder, "--out", tmp_path / "report.pdf", "--against"]
-    assert f"{other} isn't a folder" in refused(*options, other)
-    other.mkdir()
-    assert f"{other} holds no records" in refused(*options, other)
-    write_all(other, named(make_record(schema_version=6)))
-    assert f"{other / 'amber_ring-1w-00.json'} is of schema version 6" in refused(*options, other)
+    assert f"{tmp_path} holds no records" in refused(*options, tmp_path)
+    write_all(tmp_path, named(make_record(schema_version=6)))
+    assert f"{tmp_path / 'amber_ring-1w-00.json'} is of schema version 6" in refused(*options, tmp_path)
     assert f"{folder} can't stand beside itself" in refused(*options, folder)
-    assert not (tmp_path / "report.pdf").exists()
 
 
 def test_a_figure_alone_is_written_where_it_is_asked_for(tmp_path):
@@ -130,7 +119,6 @@ def test_a_figure_alone_is_written_where_it_is_asked_for(tmp_path):
     assert b"one host alone: amber_single" in (tmp_path / "new" / "sweep.svg").read_bytes()
     write_report(tmp_path, tmp_path / "first.svg")
     assert b"samples per second" in (tmp_path / "first.svg").read_bytes()
-    assert not (tmp_path / "first-tables").exists()
 
 
 def test_where_there_is_no_such_figure_it_is_refused_with_those_that_there_are(tmp_path, refused):

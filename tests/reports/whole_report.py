@@ -82,19 +82,11 @@ def launches_of_a_round(number: int) -> Iterator[Record]:
 
 def _watched(record: Record, is_disturbed: bool) -> Record:
     """The record with what else happened on its cores, of which a hypervisor took a part."""
-    windows = [
-        structs.replace(
-            window,
-            core_seconds=window.seconds,
-            steal_seconds=0.6 * window.seconds if is_disturbed else 0.0,
-            busy_seconds=0.9 * window.seconds,
-            own_seconds=0.9 * window.seconds,
-            spin_seconds=1e-4,
-            involuntary_switches=5,
-            clock_megahertz=2000.0,
-        )
-        for window in record.windows
-    ]
+    windows = []
+    for window in record.windows:
+        busy = dict.fromkeys(("busy_seconds", "own_seconds"), 0.9 * window.seconds)
+        stolen = {"core_seconds": window.seconds, "steal_seconds": 0.6 * window.seconds * is_disturbed}
+        windows.append(structs.replace(window, spin_seconds=1e-4, clock_megahertz=2000.0, **busy, **stolen))
     return changed(record, windows=windows, pinned_cores=[0])
 
 
