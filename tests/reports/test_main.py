@@ -98,33 +98,25 @@ def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_another_folder_stands_beside_the_first(tmp_path, folder):
-    there = write_all(tmp_path, named(make_record("amber_ring", 2, (1.0,) * 4)))
-    write_report(folder, tmp_path / "report.pdf", against=there)
-    assert f"Beside {there}" in (tmp_path / "report.html").read_text()
-
-
-def test_another_folder_that_cannot_be_read_is_refused_with_its_name(tmp_path, folder, refused):
+def test_another_folder_stands_beside_the_first(tmp_path, folder, refused):
     options = ["--results", folder, "--out", tmp_path / "report.pdf", "--against"]
     assert f"{tmp_path} holds no records" in refused(*options, tmp_path)
-    write_all(tmp_path, named(make_record(schema_version=6)))
-    assert f"{tmp_path / 'amber_ring-1w-00.json'} is of schema version 6" in refused(*options, tmp_path)
     assert f"{folder} can't stand beside itself" in refused(*options, folder)
+    write_all(tmp_path, named(make_record("amber_ring", 2, (1.0,) * 4)))
+    write_report(folder, tmp_path / "report.pdf", against=tmp_path)
+    assert f"Beside {tmp_path}" in (tmp_path / "report.html").read_text()
 
 
-def test_a_figure_alone_is_written_where_it_is_asked_for(tmp_path):
-    records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
-    write_all(tmp_path, named(*records, over_hosts("amber_single", 1, 1)))
-    write_report(tmp_path, tmp_path / "new" / "sweep.svg", figure="sweep")
-    assert b"one host alone: amber_single" in (tmp_path / "new" / "sweep.svg").read_bytes()
-    write_report(tmp_path, tmp_path / "first.svg")
-    assert b"samples per second" in (tmp_path / "first.svg").read_bytes()
-
-
-def test_where_there_is_no_such_figure_it_is_refused_with_those_that_there_are(tmp_path, refused):
+def test_a_figure_alone_is_written_where_it_is_asked_for(tmp_path, refused):
     options = ["--results", tmp_path, "--out", tmp_path / "one.svg"]
     write_all(tmp_path, named(make_record("amber_single", status="failed", windows=[])))
     assert "have no such figure, but none: let --out end in .pdf" in refused(*options)
-    write_all(tmp_path, named(over_hosts(), over_hosts(megabits=10.0)))
-    assert "have no such figure, but headline" in refused(*options, "--figure", "sweep")
+    records = [over_hosts(megabits=megabits) for megabits in (10.0, 100.0, 1000.0)]
+    write_all(tmp_path, named(over_hosts("amber_single", 1, 1), *records))
+    assert "have no such figure, but headline" in refused(*options, "--figure", "networks")
     assert not (tmp_path / "one.svg").exists()
+    write_report(tmp_path, tmp_path / "new" / "sweep.svg", figure="sweep")
+    assert b"one host alone: amber_single" in (tmp_path / "new" / "sweep.svg").read_bytes()
+    write_report(tmp_path, tmp_path / "one.svg")
+    # Without a name it is the first page's.
+    assert b"one host alone" not in (tmp_path / "one.svg").read_bytes()

@@ -261,10 +261,6 @@ def test_what_the_formula_is_not_about_has_no_row(records):
 # In words
 
 
-def said_in(blocks: list[dict]) -> str:
-    return " ".join(" ".join(block.get("items", [block.get("text", "")])) for block in blocks)
-
-
 def sentences(*records: Record, **more: object) -> list[str]:
     return items(words.section(material_of(*records, **more)))
 
@@ -315,7 +311,7 @@ def test_who_has_no_bar_is_named_with_the_reason():
 @pytest.mark.parametrize("records", [(), (base(),), (launch(4.0),)], ids=["nothing", "a base", "no base"])
 def test_without_a_strategy_beside_its_base_there_is_no_figure(records):
     blocks = words.section(material_of(*records))
-    assert "nothing tells how long a step should ideally take." in said_in(blocks)
+    assert "nothing tells how long a step should ideally take." in blocks[0]["text"]
     assert drawings_of(blocks) == {}
 
 

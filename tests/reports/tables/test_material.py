@@ -12,10 +12,11 @@ import pandas as pd
 import pytest
 
 from reports import load
-from reports.blocks import DASH, Block
+from reports.blocks import DASH
 from reports.tables.columns import COLUMNS, table
 from reports.words import data
 from tests.reports.materials import material_of
+from tests.reports.pieces import rows_of
 from tests.reports.records import make_record, named, unfinished, write_all
 
 ROOT = Path(__file__).parents[3]
@@ -38,8 +39,8 @@ def test_csv_files_have_all_digits_lists_as_json_and_commas_in_their_field(writt
     explained = pd.read_csv(written / "columns.csv")
     assert {path.stem for path in written.iterdir()} == {*explained["table"], "columns"}
     assert explained["meaning"].str.len().min() > 0
-    comparisons = pd.read_csv(written / "comparisons.csv")
-    assert json.loads(comparisons["logs"].iloc[0]) == whole.material.comparisons["logs"].iloc[0]
+    exchanges = pd.read_csv(written / "exchanges.csv")
+    assert json.loads(exchanges["replays"].iloc[0]) == whole.material.exchanges["replays"].iloc[0]
     assert "amber_ring, 4 hosts, 10 Mbit/s" in set(pd.read_csv(written / "endings.csv")["strategy"])
 
 
@@ -70,18 +71,6 @@ def test_whoever_imports_the_package_alone_waits_for_no_library():
 # On the page
 
 
-def column_of(blocks: list[Block], name: str, column: str) -> list[str]:
-    """The cells of one column of one table."""
-    [block] = [block for block in blocks if block.get("name") == name]
-    return [row[block["columns"].index(column)] for row in block["rows"]]
-
-
-def with_tables(**tables: pd.DataFrame) -> list[Block]:
-    """The section of a report that has nothing but these tables."""
-    nothing = {name: table(name, ()) for name in COLUMNS}
-    return data.section(SimpleNamespace(**nothing | tables, names={}))
-
-
 def test_every_table_is_there_but_for_what_regimes_say_at_length(whole):
     tables = [block for block in whole.content["blocks"] if block["kind"] == "data"]
     # The whole report is of one network.
@@ -90,31 +79,26 @@ def test_every_table_is_there_but_for_what_regimes_say_at_length(whole):
 
 
 def test_a_table_without_rows_is_left_out_and_a_regime_has_its_short_name():
-    failed = material_of(unfinished("failed", "It ended."))
-    assert [block["name"] for block in data.section(failed) if block["kind"] == "data"] == ["endings"]
-    assert column_of(data.section(material_of(make_record())), "cells", "regime") == ["digits weak"]
+    failed = data.section(material_of(unfinished("failed", "It ended.")))
+    assert [block["name"] for block in failed if block["kind"] == "data"] == ["endings"]
+    assert {row["regime"] for row in rows_of(data.section(material_of(make_record())), "cells")} == {"digits weak"}
 
 
-@pytest.mark.parametrize(("value", "cell"), [(0.0123456, "0.0123"), (1.23e-7, "1.2e-7"), (0.0, "0"), (math.nan, DASH)])
-def test_a_number_has_three_or_four_digits_and_what_does_not_exist_a_dash(value, cell):
-    startups = table("startups", [{"strategy": "amber_ring", "whole": value}, {"strategy": "", "whole": 0.5}])
-    assert column_of(with_tables(startups=startups), "startups", "whole") == [cell, "0.500"]
-
-
-def test_whole_numbers_have_commas_even_where_some_rows_have_none():
-    memory = table("memory", [{"regime": "", "n": 1234, "device_peak": 5.0}, {"regime": "", "n": 5}])
-    blocks = with_tables(memory=memory)
-    assert column_of(blocks, "memory", "n") == ["1,234", "5"]
-    assert column_of(blocks, "memory", "device_peak") == ["5", DASH]
-
-
-def test_flags_lists_and_names_are_words():
-    columns = {"same_maths": True, "synchronous": False, "compared_with": {"convenience of": "mine"}, "label": ""}
-    launches = with_tables(launches=table("launches", [columns | {"regime": ""}]))
-    cells = [column_of(launches, "launches", column) for column in columns]
-    assert cells == [["yes"], ["no"], ["convenience of: mine"], [DASH]]
-    comparisons = with_tables(
-        comparisons=table("comparisons", [{"regime": "", "rounds": [1, 2], "logs": [0.25, 1 / 3]}])
-    )
-    assert column_of(comparisons, "comparisons", "rounds") == ["1, 2"]
-    assert column_of(comparisons, "comparisons", "logs") == ["0.250, 0.333"]
+@pytest.mark.parametrize(
+    ("values", "cells"),
+    [
+        ([0.0123456, 1.23e-7, 0.0, math.nan], ["0.0123", "1.2e-7", "0", DASH]),
+        # Whole numbers, of which some rows may have none.
+        ([1234, 5], ["1,234", "5"]),
+        ([5.0, math.nan], ["5", DASH]),
+        ([True, False], ["yes", "no"]),
+        ([[0.25, 1 / 3], [1, 2], []], ["0.250, 0.333", "1, 2", DASH]),
+        ([{"convenience of": "mine"}, {}], ["convenience of: mine", DASH]),
+        (["amber", ""], ["amber", DASH]),
+    ],
+)
+def test_numbers_have_three_or_four_digits_flags_and_lists_are_words_and_what_does_not_exist_is_a_dash(values, cells):
+    nothing = {name: table(name, ()) for name in COLUMNS}
+    startups = table("startups", [{"whole": value} for value in values])
+    blocks = data.section(SimpleNamespace(**nothing | {"startups": startups}, names={}))
+    assert [row["whole"] for row in rows_of(blocks, "startups")] == cells

@@ -85,12 +85,14 @@ def test_overlapping_intervals_of_medians_decide_nothing():
     assert ranked(table).comparisons[["strategy", "verdict"]].to_numpy().tolist() == [["a", "faster"]]
 
 
-def test_each_placement_is_a_family_of_its_own_and_nobody_is_compared_across():
-    table = pd.concat([launches({"a": 1.0, "b": 1.2}), placed({"a": 3.0, "b": 2.0}, 2, 10), placed({"a": 1.0}, 2)])
-    found = ranked(table)
-    assert pairs_of(found) == [("a", "b"), ("b, 2 hosts, 10 Mbit/s", "a, 2 hosts, 10 Mbit/s")]
-    assert found.comparisons["placement"].tolist() == ["", "2 hosts, 10 Mbit/s"]
-    assert found.comparisons["hosts"].tolist() == [1, 2]
+def test_each_placement_is_a_family_of_its_own_and_what_the_machine_can_show_is_that_over_the_fastest_link():
+    over_links = [placed({"a": 3.0, "b": 2.0}, 2, megabits) for megabits in (100, 10)]
+    found = ranked(pd.concat([launches({"a": 1.0, "b": 1.2}), *over_links, placed({"a": 1.0}, 2)]))
+    slow, fast = "2 hosts, 10 Mbit/s", "2 hosts, 100 Mbit/s"
+    assert pairs_of(found) == [("a", "b"), (f"b, {slow}", f"a, {slow}"), (f"b, {fast}", f"a, {fast}")]
+    assert found.comparisons["placement"].tolist() == ["", slow, fast]
+    assert found.comparisons["hosts"].tolist() == [1, 2, 2]
+    assert f" with 2 workers on {fast} and " in words.resolution(found, "weak")
 
 
 # What one change makes of a step
@@ -219,8 +221,3 @@ def test_what_the_machine_can_show_is_what_the_test_finds_with_eighty_per_cent_p
     assert words.resolution(ranked(launches({"a": 1.0, "b": 1.2}, n=5)), "weak") == ""
     # The pair of b and c shares three rounds, which are too few.
     assert "the median spread of 2 comparisons" in words.resolution(ranked(sharing_three_rounds("b", "c")), "weak")
-
-
-def test_what_the_machine_can_show_is_that_of_most_workers_and_hosts_over_the_fastest_link():
-    table = pd.concat([launches({"a": 1.0, "b": 1.2}), *(placed({"a": 1.0, "b": 1.2}, 2, each) for each in (100, 10))])
-    assert " with 2 workers on 2 hosts, 100 Mbit/s and " in words.resolution(ranked(table), "weak")

@@ -10,10 +10,6 @@ from tests.reports.pieces import items
 from tests.reports.records import HOST, make_record, named, unfinished, write_all
 
 
-def said(*records) -> str:
-    return " ".join(items(certainty.section(material_of(*records))))
-
-
 def cautions_of(*records: Record) -> list[str]:
     return certainty.cautions(material_of(*records).launches, named(*records))
 
@@ -56,15 +52,13 @@ def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
     assert not any("Not calibrated here" in item for item in after)
 
 
-def test_why_launches_failed_is_said_once_with_some_of_them_and_their_logs():
+def test_why_launches_and_probes_failed_is_said_once_with_some_of_them_and_their_logs():
     failed = [unfinished("failed", "It ended with status 1.", "amber_ring") for _ in range(6)]
-    told = said(make_record("amber_single"), *failed, unfinished("unsupported", "It has no GPU.", "teal_amber"))
-    assert told.count("It ended with status 1.") == 1
-    assert "and 3 more. It ended with status 1. (log: some.log)" in told
-    assert "Unsupported: teal_amber-2w-07. It has no GPU. (log: some.log)" in told
-
-
-def test_a_probe_that_measured_nothing_is_named_with_its_reason():
+    records = [make_record("amber_single"), *failed, unfinished("unsupported", "It has no GPU.", "teal_amber")]
     ceilings = [probe(status="failed", reason="It was ended.", products=[], exchange=[])]
-    told = items(certainty.section(material_of(make_record(), ceilings=ceilings)))
+    told = items(certainty.section(material_of(*records, ceilings=ceilings)))
+    assert [each.partition("and 3 more. ")[2] for each in told if "status 1" in each] == [
+        "It ended with status 1. (log: some.log)"
+    ]
+    assert "Unsupported: teal_amber-2w-07. It has no GPU. (log: some.log)" in told
     assert "Not probed: amber (Amber), digits. It was ended." in told
