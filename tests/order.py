@@ -10,7 +10,9 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-_EXPERIMENTS = tuple(f"tests/common/laboratory/test_{name}.py" for name in ("collectives", "exchanges", "faults", "gpu"))
+_EXPERIMENTS = tuple(
+    f"tests/common/laboratory/test_{name}.py" for name in ("collectives", "exchanges", "faults", "gpu")
+)
 _FROM_ABOVE = tuple(f"tests/test_{name}.py" for name in ("additions", "noxfile", "readme"))
 
 _STARTS_PROCESSES = (
@@ -29,9 +31,7 @@ _NEEDS_NO_FRAMEWORK = (
 )
 """Of these files those whose tests start nothing."""
 
-_COMPARING = (
-    *("tests/common/sessions/test_compare.py", *_FROM_ABOVE, *_EXPERIMENTS),
-)
+_COMPARING = (*("tests/common/sessions/test_compare.py", *_FROM_ABOVE, *_EXPERIMENTS),)
 """Files of tests that compare: one comparison at a time runs on a machine."""
 
 _OF_A_FILE = (

@@ -78,7 +78,7 @@ def test_nothing_begins_after_the_time_is_over(monkeypatch):
 
 def test_without_a_gpu_it_says_how_to_try_it_on_the_cpu(monkeypatch, refusal, tmp_path):
     monkeypatch.setattr(gpu.machine, "gpu_names", list)
-    assert refusal(gpu.refuse, Scope(), tmp_path).endswith("try the same launches on the CPU by --device cpu.")
+    assert refusal(lambda: gpu.refuse(Scope(), tmp_path)).endswith("try the same launches on the CPU by --device cpu.")
 
 
 @pytest.mark.grid

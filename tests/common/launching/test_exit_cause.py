@@ -52,6 +52,15 @@ def silent(rank):
     ("launcher", "log", "reason"),
     [
         pytest.param(PROCESS, f"{NOTE}Traceback\n", "It ended with status 1.", id="notes and what others print"),
+        *(
+            pytest.param(
+                PROCESS,
+                f"Traceback\n{before}torch.OutOfMemoryError: full.\nValueError: later\n",
+                "It ended with status 1: torch.OutOfMemoryError: full.",
+                id=f"the first error that Python printed, behind '{before}'",
+            )
+            for before in ("", "[rank1]: ", "[1]<stderr>:", "host2| [rank1]: ")
+        ),
         pytest.param(PROCESS, f"{REFUSED}lockstep: failed: worker 1 ended\n", "worker 1 ended", id="before a refusal"),
         pytest.param(PROCESS, "host2| lockstep: failed: One.\nlockstep: failed: Two.", "One.", id="the first failure"),
         pytest.param(
