@@ -278,7 +278,7 @@ def fails(
 
     `here` and `there` are the rounds in which they failed though made again, the others those in which the first
     attempt did. Where each attempt fails with a probability of 5 % on both sides, fewer than 5 % of comparisons of a
-    dozen configurations over 6 to 20 rounds have one that fails; the tests simulate it.
+    dozen configurations over 6 to 20 rounds have one that fails; the tests compute it.
     """
     never = (here == rounds) & (there < rounds)
     at_first = first_here - first_there >= max(_MORE_FIRST_FAILURES, rounds / 2)
