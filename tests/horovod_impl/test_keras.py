@@ -83,6 +83,13 @@ def optimizer_leaves_local_variables():
     return numbers(model.trainable_variables) == [0.5, 2.0 - RATE * 2.0 * (hvd.rank() + 1)]
 
 
+def optimizer_leaves_adding_up_to_keras():
+    try:
+        hvd_keras.DistributedOptimizer(keras.optimizers.SGD(RATE), backward_passes_per_step=2)
+    except NotImplementedError as error:
+        return "gradient_accumulation_steps" in str(error)
+
+
 def callbacks_broadcast_and_average():
     model = layers(2.0 + hvd.rank())
     model.compile(keras.optimizers.SGD(0.0, momentum=0.9), loss=lambda _, output: output)
@@ -105,6 +112,13 @@ def batches_are_normalized_together():
     )
 
 
+def a_mask_is_refused():
+    try:
+        hvd.SyncBatchNormalization()(np.ones((2, 3, 4), "float32"), training=True, mask=np.ones((2, 3), bool))
+    except NotImplementedError as error:
+        return "equally many" in str(error)
+
+
 hvd.init()
 said = {}
 for check in [
@@ -113,8 +127,10 @@ for check in [
     tape_leaves_local_gradients,
     optimizer_averages_in_fit,
     optimizer_leaves_local_variables,
+    optimizer_leaves_adding_up_to_keras,
     callbacks_broadcast_and_average,
     batches_are_normalized_together,
+    a_mask_is_refused,
 ]:
     try:
         said[check.__name__] = bool(check())
@@ -132,6 +148,6 @@ def test_all_that_horovod_brings_for_keras_works_on_both_workers():
     status, output = run_command(command, **environment_for(STRATEGY, Task()))
     assert status == 0, output
     said = [ast.literal_eval(line.partition("said ")[2]) for line in output.splitlines() if ">:said {" in line]
-    assert [len(answers) for answers in said] == [7, 7]
+    assert [len(answers) for answers in said] == [9, 9]
     assert [{name: answer for name, answer in answers.items() if answer is not True} for answers in said] == [{}, {}]
     assert "| `horovod_tensorflow` | works | works |" in (ROOT / "tf_impl" / "README.md").read_text(encoding="utf-8")

@@ -26,6 +26,7 @@ READ = {
     "clipped": ("", None),
     "clipped once": ("", BY_TOKENS),
     "sgd": ("", BY_TOKENS),
+    "plain sgd": ("", BY_TOKENS),
     "maximized": ("", BY_TOKENS),
     "accumulated": ("", THREE_PARTS),
     "accumulated means of means": ("Gradients counted 0.17, 0.17, 0.17, 0.17, 0.17, 0.17 instead of", (1 / 6,) * 6),

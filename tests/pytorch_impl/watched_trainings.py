@@ -133,6 +133,10 @@ def sharded(model):
     return fully_shard(model)
 
 
+def plain(parameters):
+    return torch.optim.SGD(parameters, lr=0.1, weight_decay=0.01)
+
+
 def ascending(parameters):
     return torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.1, maximize=True)
 
@@ -146,6 +150,7 @@ TRAININGS = {
     # Its last step alone has a larger norm.
     "clipped once": {"clip": 8.0},
     "sgd": {"optimizer": sgd},
+    "plain sgd": {"optimizer": plain},
     "maximized": {"optimizer": ascending},
     "accumulated": {"parts": 3},
     "accumulated means of means": {"parts": 3, "by_tokens": False},
