@@ -60,7 +60,7 @@ def checkout(tmp_path_factory):
     made.unlink()
     requirements = nox.project.dependency_groups(nox.project.load_toml(groups), "numpy")
     environment = Environment("numpy", tuple(dict.fromkeys(requirements)))
-    made.write_text(json.dumps(environment.ingredients(version)))
+    made.write_text(json.dumps(environment.ingredients(version) | {"folder": str(served.resolve())}))
     return folder
 
 
@@ -90,8 +90,9 @@ def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    in_grid([("torch_mine", "pieces-3"), ("numpy_data_parallel", "one_message-True")], [("torch_mine", "pieces-3")]),
+    [("torch_mine", "pieces-3"), ("numpy_data_parallel", "one_message-True")],
 )
+@pytest.mark.grid
 def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_their_controls(checkout, name, option):
     tests = [
         f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-pathway]",

@@ -15,7 +15,6 @@ from tests.reports.records import make_record, named, write_all
 
 STARTED = [
     "nox -l",
-    "nox -s torch_ddp",
     "nox -s tf_mirrored",
     "horovodrun -np 4 python horovod_impl/train.py",
     "nox -s report",

@@ -12,7 +12,7 @@ READMES = [page for page in commands.DOCUMENTS if "/" in page]
 WITHOUT_A_README = {"common/laboratory", "common/measurement", "common/observations", "common/records"}
 """Rooms that common/README.md says enough about."""
 OF_OTHERS = {
-    *("nvidia-smi", "NCCL_SOCKET_IFNAME", "--ssh-identity-file", "torch.optim.Muon"),
+    *("nvidia-smi", "NCCL_SOCKET_IFNAME", "--ssh-identity-file", "--ssh-port", "torch.optim.Muon"),
     *("Attempt", "(PerReplica:{", "ClusterCoordinator.create_per_worker_dataset.", "my_module.py"),
 }
 """What other programs and libraries have, and nothing here names."""
@@ -44,9 +44,10 @@ def is_there(word, room):
     if word.startswith("--"):
         return is_written(word.removeprefix("--no-").removeprefix("--").replace("-", "_")) or is_written(word)
     if "/" in word or word.endswith(".py"):
+        word, _, test = word.partition("::")
         # What every folder of strategies has may be named without the folder.
         if [*ROOT.glob(word), *room.glob(word), *ROOT.glob(f"*_impl/{word}")]:
-            return True
+            return not test or f"def {test}(" in (ROOT / word).read_text()
         # A folder that the commands themselves make is named in .gitignore.
         folder, _, file = word.rpartition("/")
         is_made = f"/{folder}/" in (ROOT / ".gitignore").read_text().splitlines()
@@ -94,6 +95,7 @@ def test_whatever_a_page_names_is_there(page):
         ("`--virtual-host-count`", "`--virtual-hosts`"),
         ("`result/`", "`results/`"),
         ("`../path.py`", "`../paths.py`"),
+        ("`tests/test_rooms.py::test_orakel`", "`tests/test_rooms.py::test_every_room_has_a_readme`"),
         ("[the oracle](orakel.py)", "[the oracle](oracle.py)"),
     ],
 )

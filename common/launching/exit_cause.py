@@ -17,7 +17,7 @@ ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL = "ended with signal", "was stopped by a si
 """What a sentence has on a signal that ended or stopped the first of the processes, for which others were ended."""
 
 _ERROR = re.compile(
-    r"^(?:\S+\| )?(?:\[rank\d+\]: |\[\d+\]<stderr>: ?)?((?:\w+\.)*\w+(?:Error|Exception|Interrupt)\b.*)$", re.MULTILINE
+    r"^(?:\S+\| )?(?:\[rank\d+\]: |\[\d+\]<stderr>: ?)?((?:\w+\.)*\w+(?:Error|Exception): \S.*)$", re.MULTILINE
 )
 """The line by which Python names an error, behind the host and the rank that some launchers put before it."""
 

@@ -67,7 +67,7 @@ WEIGHT_TOLERANCE, MOMENTUM_TOLERANCE = 5e-6, 2e-5
         pytest.param(
             name,
             workers,
-            marks=[pytest.mark.grid] if workers != WORLDS[name] and (workers == 1 or is_left_to_the_grid(name)) else [],
+            marks=[pytest.mark.grid] if workers != WORLDS[name] else [],
         )
         for name, workers in worlds("digits")
         if workers != WORLDS[name] or is_left_to_the_grid(name)

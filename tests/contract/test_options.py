@@ -112,7 +112,7 @@ def other_worlds():
 
 
 @pytest.mark.grid
-@pytest.mark.parametrize(("strategy", "preset", "workers", "options", "changed"), other_worlds())
+@pytest.mark.parametrize(("strategy", "preset", "workers", "options", "changed"), [*other_worlds()])
 def test_in_other_worlds_too_a_strategy_follows_the_oracle(
     strategy, preset, workers, options, changed, launch, comparison_of, tmp_path
 ):

@@ -61,6 +61,7 @@ def test_a_run_without_messages_to_replay_is_refused(run, remedy):
         check(run)
 
 
+@pytest.mark.grid
 def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path):
     task = ["--steps", "25", "--warmup-steps", "5", "--window-steps", "10", "--trace"]
     trace = laboratory.trace_of("horovod_torch", tmp_path, *task)

@@ -42,12 +42,13 @@ def test_what_could_not_be_replayed_is_refused(program, backend, reason):
         trace_of(run, [program])
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("strategy", "library", "collectives"),
     [
         ("jax_fsdp", "jax", [*(4 * ["all_gather"]), *(4 * ["reduce_scatter"])]),
-        pytest.param("jax_devices", "jax_in_one_process", 4 * ["all_reduce"], marks=pytest.mark.grid),
-        pytest.param("jax_automatic", "jax", 4 * ["all_reduce"], marks=pytest.mark.grid),
+        ("jax_devices", "jax_in_one_process", 4 * ["all_reduce"]),
+        ("jax_automatic", "jax", 4 * ["all_reduce"]),
     ],
 )
 def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, collectives):

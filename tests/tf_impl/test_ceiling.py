@@ -8,6 +8,7 @@ from tests.laboratory import assert_products_and_exchange, probed
 STRATEGY = "tf_multi_worker_mirrored"
 
 
+@pytest.mark.grid
 def test_every_product_and_the_exchange_are_clocked(tmp_path):
     assert_products_and_exchange(probed(STRATEGY, "pathway", tmp_path), "RING", {AS_TRAINED})
 

@@ -226,7 +226,8 @@ def test_a_run_whose_worker_is_stopped_or_that_is_told_to_stop_leaves_nobody(str
     assert not any(is_running(process) for process in processes.values())
 
 
-@pytest.mark.parametrize("updates", ["asynchronous", pytest.param("synchronous", marks=pytest.mark.grid)])
+@pytest.mark.grid
+@pytest.mark.parametrize("updates", ["asynchronous", "synchronous"])
 def test_a_worker_that_dies_and_is_started_again_does_not_end_the_run(updates, tmp_path):
     """The only one, so that training waits until it has come back, however long that takes."""
     task = task_for(tmp_path, workers=1, seed=0, deadline_seconds=400.0, inject="kill:rank=0,step=50")

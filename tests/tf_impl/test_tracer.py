@@ -93,11 +93,12 @@ def test_a_run_without_messages_to_replay_is_refused(run, reason):
         check(run)
 
 
+@pytest.mark.grid
 @pytest.mark.parametrize(
     ("strategy", "library", "sizes"),
     [
         ("tf_multi_worker_mirrored", "tensorflow", [sum(LAYER_BYTES)]),
-        pytest.param("tf_mirrored", "tf_reduction_to_one_device", LAYER_BYTES, marks=pytest.mark.grid),
+        ("tf_mirrored", "tf_reduction_to_one_device", LAYER_BYTES),
     ],
 )
 def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, sizes):
