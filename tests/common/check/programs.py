@@ -32,9 +32,13 @@ incoming = [server.accept()[0] for _ in others]
 
 def average(gradients):
     sent = gradients.astype(np.float32).tobytes()
-    for other in others:
-        threading.Thread(target=other.sendall, args=(sent,)).start()
+    senders = [threading.Thread(target=other.sendall, args=(sent,)) for other in others]
+    for sender in senders:
+        sender.start()
     received = [np.frombuffer(read(each, len(sent)), np.float32) for each in incoming]
+    # The next step's bytes may not come between these.
+    for sender in senders:
+        sender.join()
     # In one order on all workers, so that all have the same bits.
     return sum(sorted([np.frombuffer(sent, np.float32), *received], key=bytes)) / len(PORTS)
 
