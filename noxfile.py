@@ -122,7 +122,7 @@ def benchmark(session: nox.Session) -> None:
 
 @nox.session(tags=[DEVELOPMENT])
 def tests(session: nox.Session) -> None:
-    """Run the tests that every contributor needs; `-- --fast`: in two minutes those that start nothing."""
+    """Run what every contributor needs, in twelve minutes; `-- --fast`: in two minutes what starts nothing."""
     is_fast = session.posargs == ["--fast"]
     everyone = [*SIDE_BY_SIDE, "-m", "not grid and not slurm and not hosts", *session.posargs]
     options = everyone if is_fast or not session.posargs else session.posargs
