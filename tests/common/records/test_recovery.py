@@ -36,3 +36,6 @@ def test_without_a_fault_there_is_nothing_to_notice_and_what_a_stopped_process_s
     late = moments(12, 1, (170, 5.0))
     account = structs.replace(RESTARTED, attempts=RESTARTED.attempts[:1], moments=[*RESTARTED.moments[:7], *late])
     assert account.next_step_seconds is None
+    of_the_first = moments(12, 1, (170, 4.7))
+    account = structs.replace(RESTARTED, moments=[*RESTARTED.moments[:7], *of_the_first, *RESTARTED.moments[7:]])
+    assert account.next_step_seconds == 5.0, "What was ended counts until that was noticed, and no longer."
