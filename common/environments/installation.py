@@ -85,13 +85,14 @@ def make(wanted: Sequence[Environment], options: Sequence[str] = (), advice: str
             maker = _Maker(environment, lock, "" if shutil.which("nvidia-smi") else advice)
             # A change of the script alone needs no packages, and so no network.
             lacks_packages = options or not environment.has_packages(version)
-            is_new = options or environment.was_moved
+            is_new = (
+                options or environment.was_moved or uv.output_of(str(environment.python), "-c", _VERSION) != version
+            )
             environment.made.unlink(missing_ok=True)
             environment.failed.unlink(missing_ok=True)
             environment.log.write_bytes(b"")
             try:
                 if lacks_packages:
-                    is_new = is_new or uv.output_of(str(environment.python), "-c", _VERSION) != version
                     maker.install(program, python if is_new else None, [*index_options, *options], variables)
                 if environment.script:
                     maker.run([str(environment.python), str(environment.script)], uv.settings_for_pip() | os.environ)

@@ -13,6 +13,9 @@ TIMED_OUT_STATUS = 124
 
 _REMEDY = "unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words"
 
+ENDED_WITH_STATUS = "ended with status"
+"""What a sentence has where nothing but the status of a process is known."""
+
 ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL = "ended with signal", "was stopped by a signal"
 """What a sentence has on a signal that ended or stopped the first of the processes, for which others were ended."""
 
@@ -53,8 +56,9 @@ def read(status: int, deadline_seconds: float, log: str, launcher: Launcher = PR
     more.
     """
     ended = _read(status, deadline_seconds, log, launcher)
-    if "ended with status" in (ended.reason or "") and (error := _ERROR.search(log)):
-        return Ended("failed", f"{str(ended.reason).rstrip('.')}: {error[1].strip()[:_MOST_LETTERS]}")
+    reason, error = (ended.reason or "").rstrip("."), _ERROR.search(log)
+    if ENDED_WITH_STATUS in reason and error:
+        return Ended("failed", f"{reason}: {error[1][:_MOST_LETTERS].strip().rstrip('.')}.")
     return ended
 
 
@@ -78,7 +82,7 @@ def _read(status: int, deadline_seconds: float, log: str, launcher: Launcher) ->
     if launcher.cause_report and (match := re.search(launcher.cause_report, log)):
         cause = " ".join(match["cause"].split()).rstrip(".")
         return Ended("failed", f"The launcher gave up ({cause}): {_REMEDY}.")
-    return Ended("failed", f"It ended with status {status}.")
+    return Ended("failed", f"It {ENDED_WITH_STATUS} {status}.")
 
 
 def _names_the_first(ended: Ended) -> bool:

@@ -21,7 +21,7 @@ from typing import IO, NoReturn
 import psutil
 
 from common.errors import REFUSED_STATUS, LaunchFailedError, UserError, print_failure, print_note
-from common.launching.exit_cause import ENDED_WITH_SIGNAL, STOPPED_BY_SIGNAL, TIMED_OUT_STATUS
+from common.launching.exit_cause import ENDED_WITH_SIGNAL, ENDED_WITH_STATUS, STOPPED_BY_SIGNAL, TIMED_OUT_STATUS
 from common.paths import ROOT
 
 REPORT_SECONDS = 1.0
@@ -141,7 +141,7 @@ def run_tasks(
 def first_to_end(outcome: Outcome, names: Sequence[str]) -> str:
     """The sentence on a group that failed: which of the commands, by these names, ended or was stopped first."""
     assert outcome.failed is not None, "A group that its deadline ended has nobody to name."
-    ended = f"{ENDED_WITH_SIGNAL} {-outcome.status}" if outcome.status < 0 else f"ended with status {outcome.status}"
+    ended = f"{ENDED_WITH_SIGNAL} {-outcome.status}" if outcome.status < 0 else f"{ENDED_WITH_STATUS} {outcome.status}"
     before = "" if outcome.stopped is None else f"{names[outcome.stopped]} {STOPPED_BY_SIGNAL}, and then "
     return f"{before}{names[outcome.failed]} {ended}, so all processes were ended."
 

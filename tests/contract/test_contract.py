@@ -45,6 +45,7 @@ from tests.contract.worlds import (
     synchronous,
     worlds,
 )
+from tests.grid import in_grid
 from tests.launching import assert_follows, require_private_networks
 
 COPIES_BY_WORK = {
@@ -63,15 +64,10 @@ WEIGHT_TOLERANCE, MOMENTUM_TOLERANCE = 5e-6, 2e-5
 
 @pytest.mark.parametrize(
     ("strategy", "workers"),
-    [
-        pytest.param(
-            name,
-            workers,
-            marks=[pytest.mark.grid] if workers != WORLDS[name] else [],
-        )
-        for name, workers in worlds("digits")
-        if workers != WORLDS[name] or is_left_to_the_grid(name)
-    ],
+    in_grid(
+        [each for each in worlds("digits") if each not in WORLDS.items() or is_left_to_the_grid(each[0])],
+        WORLDS.items(),
+    ),
 )
 def test_a_launch_of_its_own_follows_the_oracle(strategy, workers, launch, comparison_of, tmp_path):
     """With each number of workers but that of the launch of all cases, and with that too where the grid has it."""

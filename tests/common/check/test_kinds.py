@@ -62,6 +62,7 @@ def task_of(workers, seed=None):
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_kind_is_named_alone(kind, workers):
+    # Of one task in hundreds a second sentence says that a tensor's counts in step 1 are none that it knows.
     task = task_of(workers, seed=workers)
     said = said_of(workers, task, **CHANGES[kind](task, workers))
     assert len(said) == 1, (task.seed, said)
