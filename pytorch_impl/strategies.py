@@ -540,7 +540,7 @@ LOCAL_SGD = _by_torchrun(
     traffic=averaged_weights_traffic,
     graph=Graph(Order.ONE_BY_ONE),
     check=check_local_steps,
-    over_links=({"local_steps": 8},),
+    over_links=({"local_steps": 8}, {"local_steps": 8, "outer_momentum": 0.9}),
 )
 ZERO = _by_torchrun(
     name="torch_zero",

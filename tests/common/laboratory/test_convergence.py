@@ -36,7 +36,8 @@ def record_of(planned, seconds, sent_bytes, fall):
 def test_a_round_has_each_strategy_with_and_without_each_way_from_the_same_seed():
     for repetition in (1, 2):
         planned = [*launches(SCOPE, repetition)]
-        assert [each.options.local_steps for each in planned] == [1, 8]
+        ways = [(each.options.local_steps, each.options.outer_momentum) for each in planned]
+        assert ways == [(1, 0.0), (8, 0.0), (8, 0.9)]
         assert {(each.task.seed, each.task.steps, each.task.scaling) for each in planned} == {
             (repetition, 200, "strong")
         }
@@ -61,7 +62,7 @@ def test_a_loss_counts_as_lowered_when_its_mean_over_twenty_steps_is_and_costs_t
     """A loss that is 0.98 of itself after each step, and a way in which steps take half as long and send an eighth."""
     records = {}
     for number in range(1, 7):
-        whole, local = launches(SCOPE, number)
+        whole, local, _ = launches(SCOPE, number)
         records[whole.name] = record_of(whole, 0.01, 800.0, 0.02)
         records[local.name] = record_of(local, 0.005, 100.0, 0.02)
     found = observed_of(EXPERIMENT, records)
@@ -82,7 +83,7 @@ def test_a_loss_counts_as_lowered_when_its_mean_over_twenty_steps_is_and_costs_t
 
 
 def test_a_loss_that_does_not_fall_so_far_is_missing_with_its_reason():
-    [whole, _] = launches(SCOPE, 1)
+    whole, *_ = launches(SCOPE, 1)
     found = observed_of(EXPERIMENT, {whole.name: record_of(whole, 0.01, 800.0, 0.004)})
     assert found.missing["reason"].unique().tolist() == ["The loss didn't fall so far."]
     assert found.missing["x"].tolist() == [70, 80, 90]
