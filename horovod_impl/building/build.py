@@ -13,7 +13,6 @@ computes on CPUs: TensorFlow's wheels use CUDA 12 and torch's CUDA 13, and both 
 """
 
 import argparse
-import errno
 import hashlib
 import importlib.metadata
 import json
@@ -26,8 +25,6 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,12 +32,13 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # A script's path begins wit
 
 from common.environments.durations import with_parts
 from common.errors import UserError
-from common.files import cache_folder, locked
+from common.files import cache_folder, is_full, locked
 from horovod_impl.building import cuda, patching
 from horovod_impl.building.compilation import (
     ARCHIVE_SHA256,
     VERSION,
     compile_libraries,
+    cpu_features,
     pack_wheel,
     prepare_source,
     timed,
@@ -93,13 +91,6 @@ def find_compiler() -> str:
     return description
 
 
-def cpu_features() -> str:
-    """Return this machine's CPU features, among those for which Horovod compiles."""
-    cpu_information = Path("/proc/cpuinfo")
-    words = set(cpu_information.read_text(encoding="utf-8").split()) if cpu_information.exists() else set()
-    return " ".join(sorted(words & {"avx", "f16c", "fma"}))
-
-
 def build_ingredients() -> dict[str, str]:
     """Return everything that the wheel depends on, by name; raise UserError if a requirement is missing."""
     for name in BUILD_REQUIREMENTS:
@@ -111,7 +102,7 @@ def build_ingredients() -> dict[str, str]:
         cuda_versions += (nccl / "include" / "nccl.h").read_text(encoding="utf-8")
     return {
         "archive": ARCHIVE_SHA256,
-        "edits": json.dumps([patch.diff for patch in patching.PATCHES]),
+        "edits": json.dumps([patch.diff for patch in patching.read_patches()]),
         "additions": json.dumps(patching.addition_texts()),
         "torch": installed_version("torch"),
         "tensorflow": installed_version("tensorflow", "tensorflow-cpu"),
@@ -133,18 +124,11 @@ def cache_key(ingredients: Mapping[str, str]) -> str:
 
 
 def cached_wheel(directory: Path) -> Path | None:
-    """Return the wheel in `directory`, or None if there is none or it is damaged."""
-    for wheel in directory.glob("horovod-*.whl"):
-        try:
-            with zipfile.ZipFile(wheel) as archive:
-                if archive.testzip() is None:
-                    return wheel
-        except (zipfile.BadZipFile, zlib.error, EOFError):
-            continue
-    return None
+    """Return the wheel in `directory`, where a wheel appears only whole, or None if there is none."""
+    return next(directory.glob("horovod-*.whl"), None)
 
 
-def build_wheel(directory: Path, with_mpi: bool, seconds: dict[str, float], compiler: str | None = None) -> Path:
+def build_wheel(directory: Path, compiler: str, with_mpi: bool, seconds: dict[str, float]) -> Path:
     """Build Horovod and return the wheel, which appears in `directory` only whole; raise UserError if that fails.
 
     The build reuses an interrupted build's objects. Of two processes that build the same wheel, the second waits. The
@@ -159,7 +143,7 @@ def build_wheel(directory: Path, with_mpi: bool, seconds: dict[str, float], comp
         source = prepare_source(building, log, seconds)
         with_what = " and ".join(["Gloo", *["MPI"] * with_mpi, *["NCCL"] * bool(cuda.wheel_folders())])
         print(f"building Horovod {VERSION} with {with_what} (1 to 3 minutes on 2 cores) ...", flush=True)
-        libraries = compile_libraries(building, compiler, with_mpi, cpu_features(), log, lock, seconds)
+        libraries = compile_libraries(building, compiler, with_mpi, log, lock, seconds)
         with timed("packing", seconds):
             wheel = pack_wheel(source, libraries, directory)
         shutil.rmtree(building)
@@ -215,7 +199,7 @@ def install(wheel: Path, with_mpi: bool, seconds: dict[str, float]) -> None:
     print(f"installing {wheel.name} ...", flush=True)
     with timed("installing", seconds):
         if reason := run_pip("install", "--no-deps", "--no-index", "--force-reinstall", str(wheel)):
-            raise UserError(f"pip could not install {wheel}: {reason}")
+            raise UserError(f"pip could not install {wheel} ({reason}): remove it, and run this again.")
     with timed("loading", seconds):
         for framework in ("torch", "tensorflow"):
             with_nccl = framework == "torch" and cuda.wheel_folders() is not None
@@ -246,7 +230,7 @@ def build_and_install() -> dict[str, float]:
     if not wheel:
         # The first line of a tool's description is its path.
         compiler = ingredients["compiler"].splitlines()[0].replace("{environment}", sys.prefix)
-        wheel = build_wheel(writable_directory(directories), with_mpi, seconds, compiler)
+        wheel = build_wheel(writable_directory(directories), compiler, with_mpi, seconds)
     if not is_installed(wheel):
         install(wheel, with_mpi, seconds)
     return seconds
@@ -265,7 +249,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except OSError as error:
-        remedy = ": free 100 MB, or set XDG_CACHE_HOME to a folder on another disk." * (error.errno == errno.ENOSPC)
+        remedy = ": free 100 MB, or set XDG_CACHE_HOME to a folder on another disk." * is_full(error)
         print(f"{error}{remedy}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -21,8 +22,6 @@ from horovod_impl.building import cuda, patching
 
 VERSION = "0.28.1"
 ARCHIVE_SHA256 = "92a43f5a94c43907a56805bad15f19700c62ffc83b7ca483f9e104e229f67ef0"
-# The archive and its unpacked files.
-ARCHIVE_BYTES = 50e6
 FIRST_ERROR = re.compile(
     r"^.*\berror: .*$|^CMake Error.*\n(?:\s*\n)?.*$|^ninja: error.*$|^.*: not found$", re.MULTILINE
 )
@@ -40,12 +39,17 @@ def timed(step: str, seconds: dict[str, float]) -> Iterator[None]:
     print(f"{step} took {in_words(seconds[step])}", flush=True)
 
 
-def full_disk(log: Path) -> str:
-    """Return the error message for a full disk, by the log of the build."""
-    return (
-        f"The disk that holds {log.parent} is full: free 100 MB, or set XDG_CACHE_HOME to a folder on another one, "
-        "and run this again."
-    )
+def cpu_features() -> str:
+    """Return this machine's CPU features, among those for which Horovod compiles."""
+    cpu_information = Path("/proc/cpuinfo")
+    words = set(cpu_information.read_text(encoding="utf-8").split()) if cpu_information.exists() else set()
+    return " ".join(sorted(words & {"avx", "f16c", "fma"}))
+
+
+def raise_for_full_disk(output: str, log: Path) -> None:
+    """Raise OSError where the output of a tool says that the disk, which has the log too, is full."""
+    if os.strerror(errno.ENOSPC) in output:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(log.parent))
 
 
 def download_source(scratch: Path, log: Path) -> Path:
@@ -58,13 +62,13 @@ def download_source(scratch: Path, log: Path) -> Path:
     with log.open("ab") as output:
         download = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
     if download.returncode:
-        if "DO NOT MATCH THE HASHES" in log.read_text(encoding="utf-8", errors="replace"):
+        said = log.read_text(encoding="utf-8", errors="replace")
+        if "DO NOT MATCH THE HASHES" in said:
             raise UserError(
                 f"The archive of Horovod {VERSION} that pip found does not have the expected SHA-256 and was not used: "
                 f"check which package index pip is set to use; the log is {log}."
             )
-        if shutil.disk_usage(scratch).free < ARCHIVE_BYTES:
-            raise UserError(full_disk(log))
+        raise_for_full_disk(said, log)
         raise UserError(
             f"pip could not download Horovod {VERSION}: check the network connection and pip's settings, and run this "
             f"again; the log is {log}."
@@ -136,8 +140,7 @@ def run_tool(command: Sequence[str], settings: Mapping[str, str], log: Path, loc
             raise
     if tool.returncode:
         text = "".join(lines)
-        if "No space left on device" in text:
-            raise UserError(full_disk(log))
+        raise_for_full_disk(text, log)
         error = FIRST_ERROR.search(text)
         first_error = " ".join(error.group().split()) if error else "not recognised"
         raise UserError(f"Horovod did not compile: see the log, {log}, where the first error is: {first_error}")
@@ -177,7 +180,7 @@ def configure_command(source: Path, objects: Path, environment: Path, compiler: 
 
 
 def compile_libraries(
-    building: Path, compiler: str, with_mpi: bool, cpu: str, log: Path, lock: int, seconds: dict[str, float]
+    building: Path, compiler: str, with_mpi: bool, log: Path, lock: int, seconds: dict[str, float]
 ) -> Path:
     """Compile the source in `building`, reusing existing objects, and return the libraries' folder.
 
@@ -194,7 +197,7 @@ def compile_libraries(
         "HOROVOD_WITHOUT_NVTX": "1",
         "HOROVOD_WITH_GLOO": "1",
         "HOROVOD_WITH_MPI" if with_mpi else "HOROVOD_WITHOUT_MPI": "1",
-        "HOROVOD_BUILD_ARCH_FLAGS": " ".join(f"-m{feature}" for feature in cpu.split()),
+        "HOROVOD_BUILD_ARCH_FLAGS": " ".join(f"-m{feature}" for feature in cpu_features().split()),
         "HOROVOD_GPU_OPERATIONS": "",
         "NINJA_STATUS": "[%f/%t] ",
     }

@@ -54,14 +54,13 @@ class Patch:
             file.write_text("\n".join(text), encoding="utf-8")
 
 
-def read_patch(file: Path) -> Patch:
-    """Return the patch in a file, whose head ends at the first line that begins with `--- a/`."""
-    head, _, diff = file.read_text(encoding="utf-8").removesuffix("\n").partition("\n--- a/")
-    return Patch(file.name, " ".join(head.split()), diff)
-
-
-PATCHES = tuple(read_patch(file) for file in sorted(FOLDER.glob("patches/*.patch")))
-"""All patches in their order: some change the text of others."""
+def read_patches() -> list[Patch]:
+    """Return all patches in their order: some change the text of others. Each head ends before the first `--- a/`."""
+    patches = []
+    for file in sorted(FOLDER.glob("patches/*.patch")):
+        head, _, diff = file.read_text(encoding="utf-8").removesuffix("\n").partition("\n--- a/")
+        patches.append(Patch(file.name, " ".join(head.split()), diff))
+    return patches
 
 
 def addition_texts() -> dict[str, str]:
@@ -71,7 +70,7 @@ def addition_texts() -> dict[str, str]:
 
 def edit(source: Path) -> None:
     """Apply all patches to the tree at `source`, and add the files that addition_texts lists; raise UserError."""
-    for patch in PATCHES:
+    for patch in read_patches():
         patch.apply(source)
     for path, text in addition_texts().items():
         (source / path).parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ import sysconfig
 import threading
 import time
 import zipfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -42,22 +43,21 @@ UNPATCHED = ["one", "before", "old words", "", "five", "six", "seven", "eight", 
 PATCHED = ["one", "before", "new words", "", "five", "six", "seven", "eight", "nine", "ten", ""]
 
 
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
 def write_tool(folder, name, version="1.0"):
-    tool = folder / name
-    tool.write_text(f"#!/bin/sh\necho {name} {version}\n", encoding="utf-8")
-    tool.chmod(0o755)
+    write(folder / name, f"#!/bin/sh\necho {name} {version} $1\n")
+    (folder / name).chmod(0o755)
 
 
-def write_wheel(folder, content="content " * 1000):
+def write_wheel(folder, content=""):
     wheel = folder / "horovod-0.28.1-cp311-cp311-linux_x86_64.whl"
-    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("horovod/__init__.py", content)
     return wheel
-
-
-def write_unpatched(root, lines=UNPATCHED):
-    (root / PATCHED_FILE).parent.mkdir(parents=True)
-    (root / PATCHED_FILE).write_text("\n".join(lines), encoding="utf-8")
 
 
 def metadata_of(distributions, name):
@@ -67,143 +67,113 @@ def metadata_of(distributions, name):
 @pytest.fixture
 def tools(tmp_path, monkeypatch):
     """A folder that is all of PATH, with every tool that a build may use, in version 1.0."""
-    folder = tmp_path / "tools"
-    folder.mkdir()
     for name in TOOLS:
-        write_tool(folder, name)
+        write_tool(tmp_path / "tools", name)
     for name in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PATH", str(folder))
-    return folder
+    monkeypatch.setenv("PATH", str(tmp_path / "tools"))
+    return tmp_path / "tools"
 
 
 @pytest.fixture
 def distributions(tmp_path, monkeypatch):
-    """A folder that tells importlib.metadata that all distributions which a build needs are installed."""
+    """A folder with all distributions that importlib.metadata finds: those which a build needs."""
     folder = tmp_path / "distributions"
     for name in DISTRIBUTIONS:
-        metadata_of(folder, name).parent.mkdir(parents=True)
-        metadata_of(folder, name).write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
-    monkeypatch.syspath_prepend(folder)
+        write(metadata_of(folder, name), f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    monkeypatch.setattr(sys, "path", [str(folder), *(path for path in sys.path if "site-packages" not in path)])
     return folder
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """A function that runs build.py as a command, and returns its exit status and its output."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "argv", ["build.py"])
+    return lambda: (build.main(), "".join(capsys.readouterr()))
 
 
 # Patches
 
 
-@pytest.mark.parametrize("number", [2, 3, 4, 9])
-def test_a_patch_is_refused_by_name_where_a_line_is_another_or_isnt_there(tmp_path, number):
-    for name, lines in (
-        ("other", [*UNPATCHED[: number - 1], "other words", *UNPATCHED[number:]]),
-        ("short", UNPATCHED[: number - 1]),
-    ):
-        write_unpatched(tmp_path / name, lines)
-        with pytest.raises(UserError) as refused:
-            PATCH.apply(tmp_path / name)
-        cause = f"line {number} isn't {UNPATCHED[number - 1]!r}: bring the patches up to date"
-        assert all(part in str(refused.value) for part in (PATCH.name, PATCHED_FILE, PATCH.reason, cause))
-
-
-def test_a_patch_of_a_file_that_isnt_there_is_refused(tmp_path):
-    with pytest.raises(UserError, match=f"{PATCH.name} of Horovod's {PATCHED_FILE}"):
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [([*UNPATCHED[:2], "other words"], 3), (UNPATCHED[:8], 9), ([], 2)],
+    ids=["another line", "a line that isn't there", "no file"],
+)
+def test_a_patch_is_refused_by_name_where_a_line_isnt_the_one_that_it_changes(tmp_path, lines, number):
+    if lines:
+        write(tmp_path / PATCHED_FILE, "\n".join(lines))
+    with pytest.raises(UserError) as refused:
         PATCH.apply(tmp_path)
+    cause = f"line {number} isn't {UNPATCHED[number - 1]!r}: bring the patches up to date"
+    assert all(part in str(refused.value) for part in (PATCH.name, PATCHED_FILE, PATCH.reason, cause))
 
 
 # What the wheel depends on
 
 
-def change_version(name):
-    def change(monkeypatch, distributions, tools):
-        path = metadata_of(distributions, name)
-        path.write_text(path.read_text(encoding="utf-8").replace("Version: 1.0", "Version: 1.0+cpu"))
-
-    return change
-
-
-def change_tool(name):
-    return lambda monkeypatch, distributions, tools: write_tool(tools, name, version="2.0")
-
-
-def replace(owner, name, value):
-    return lambda monkeypatch, *_: monkeypatch.setattr(owner, name, value)
-
-
-CHANGES = {
-    "a C++ compiler": change_tool("c++"),
-    "MPI's compiler": change_tool("mpicxx"),
-    "mpirun": change_tool("mpirun"),
-    "the archive": replace(build, "ARCHIVE_SHA256", "0" * 64),
-    "a patch": replace(patching, "PATCHES", (*patching.PATCHES, PATCH)),
-    "a file of ours": replace(patching, "addition_texts", lambda: {"x.h": "text"}),
-    "torch": change_version("torch"),
-    "TensorFlow": change_version("tensorflow-cpu"),
-    "CMake": change_version("cmake"),
-    "Python": replace(platform, "python_version", lambda: "3.99.0"),
-    "the machine": replace(platform, "machine", lambda: "abacus"),
-    "the CPU": replace(build, "cpu_features", lambda: "steam"),
-    "a compiler flag": lambda monkeypatch, *_: monkeypatch.setenv("CXXFLAGS", "-Ofast"),
-    "an option of Horovod": lambda monkeypatch, *_: monkeypatch.setenv("HOROVOD_CPU_OPERATIONS", "MPI"),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_of_what_the_wheel_depends_on_makes_another_wheel(distributions, tools, monkeypatch, change):
-    before = build.cache_key(build.build_ingredients())
-    assert build.cache_key(build.build_ingredients()) == before
-    change(monkeypatch, distributions, tools)
-    assert build.cache_key(build.build_ingredients()) != before
-
-
 @pytest.mark.usefixtures("distributions")
-def test_the_same_tools_in_another_environment_make_the_same_wheel(tools, monkeypatch):
-    """Both MPIs are that of their environment; another MPI, outside the environment, makes another wheel."""
-    keys = []
-    for environment, prefix in [("first", "first"), ("second", "second"), ("second", "elsewhere")]:
-        folder = tools.parent / environment / "bin"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_tool(folder, "mpicxx", version=f"-L{folder.parent}/lib")
-        monkeypatch.setenv("PATH", f"{folder}:{tools}")
-        monkeypatch.setattr(sys, "prefix", str(tools.parent / prefix))
-        keys.append(build.cache_key(build.build_ingredients()))
-    assert keys[0] == keys[1] != keys[2]
+def test_the_wheel_depends_on_the_version_of_all_that_makes_it_and_on_settings(tools, monkeypatch):
+    monkeypatch.setattr(patching, "read_patches", lambda: [PATCH])
+    monkeypatch.setattr(patching, "addition_texts", lambda: {"x.h": "text"})
+    monkeypatch.setattr(build, "cpu_features", lambda: "avx fma")
+    settings = {"CXXFLAGS": "-Ofast", "HOROVOD_CPU_OPERATIONS": "MPI"}
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    ingredients = build.build_ingredients()
+    assert json.loads(ingredients.pop("settings")).items() >= settings.items()
+    assert ingredients == {
+        "archive": build.ARCHIVE_SHA256,
+        "edits": json.dumps([DIFF]),
+        "additions": json.dumps({"x.h": "text"}),
+        "torch": "torch 1.0",
+        "tensorflow": "tensorflow-cpu 1.0",
+        "python": f"{platform.python_version()} {sysconfig.get_config_var('SOABI')}",
+        "compiler": f"{tools}/c++\nc++ 1.0 --version\n",
+        "cmake": "cmake 1.0",
+        "mpi": f"{tools}/mpicxx\nmpicxx 1.0 -show\n",
+        "mpirun": f"{tools}/mpirun\nmpirun 1.0 --version\n",
+        # A CUDA compiler on PATH is none of the environment's.
+        "cuda": "",
+        "machine": f"{platform.machine()} avx fma",
+    }
+    others = [ingredients | {name: "another"} for name in ingredients]
+    assert len({build.cache_key(each) for each in (ingredients, *others)}) == 1 + len(ingredients)
 
 
-def break_compiler(distributions, tools):
-    (tools / "c++").write_text("#!/bin/sh\nexit 127\n", encoding="utf-8")
-
-
-def uninstall(name):
-    def remove(distributions, tools):
-        metadata_of(distributions, name).unlink()
-        metadata_of(distributions, name).parent.rmdir()
-
-    return remove
+def test_the_tools_of_an_environment_are_told_without_its_folder(tools, monkeypatch):
+    """So another environment's same tools make the same wheel. An MPI outside the environment makes another one."""
+    write_tool(tools.parent / "environment" / "bin", "mpicxx", version=f"-L{tools.parent}/environment/lib")
+    monkeypatch.setenv("PATH", f"{tools.parent}/environment/bin:{tools}")
+    monkeypatch.setattr(sys, "prefix", f"{tools.parent}/environment")
+    assert build.describe_tool(["mpicxx"]) == "{environment}/bin/mpicxx\nmpicxx -L{environment}/lib --version\n"
+    monkeypatch.setattr(sys, "prefix", "/elsewhere")
+    assert build.describe_tool(["mpicxx"]).startswith(f"{tools.parent}/environment/bin/mpicxx\n")
 
 
 @pytest.mark.parametrize(
-    ("take_away", "named", "remedy"),
+    ("missing", "named", "remedy"),
     [
-        (lambda distributions, tools: (tools / "c++").unlink(), "A C++ compiler was not found", "apt-get install g++"),
-        (break_compiler, "A C++ compiler was not found", "apt-get install g++"),
-        (uninstall("torch"), "torch is not installed", "`horovod` dependency group"),
-        (uninstall("tensorflow-cpu"), "tensorflow is not installed", "`horovod` dependency group"),
-        (uninstall("ninja"), "ninja is not installed", "`horovod` dependency group"),
+        ("c++", "A C++ compiler was not found", "apt-get install g++"),
+        ("torch", "torch is not installed", "`horovod` dependency group"),
+        ("tensorflow-cpu", "tensorflow is not installed", "`horovod` dependency group"),
+        ("ninja", "ninja is not installed", "`horovod` dependency group"),
     ],
-    ids=["no compiler", "a compiler that cannot run", "no torch", "no TensorFlow", "no Ninja"],
 )
 def test_what_is_missing_is_named_with_its_remedy_before_anything_is_made(
-    tools, distributions, take_away, named, remedy
+    tools, distributions, run, missing, named, remedy
 ):
-    take_away(distributions, tools)
-    cache = tools.parent / "cache"
-    variables = {"PYTHONPATH": str(distributions), "XDG_CACHE_HOME": str(cache), "PIP_NO_INDEX": "1"}
-    # -S hides what is installed for the Python that runs the tests.
-    command = [sys.executable, "-S", build.__file__]
-    result = subprocess.run(command, env=os.environ | variables, capture_output=True, encoding="utf-8", timeout=60)
-    assert (result.returncode, result.stdout, cache.exists()) == (2, "", False)
-    [line] = result.stderr.splitlines()
-    assert line.startswith(named)
-    assert remedy in line
+    if missing in TOOLS:
+        # A compiler that is there but can't run is none.
+        write(tools / missing, "#!/bin/sh\nexit 127\n")
+    else:
+        metadata_of(distributions, missing).unlink()
+        metadata_of(distributions, missing).parent.rmdir()
+    status, output = run()
+    assert (status, (tools.parent / "cache").exists(), len(output.splitlines())) == (2, False, 1)
+    assert output.startswith(named)
+    assert remedy in output
 
 
 @pytest.mark.usefixtures("tools")
@@ -243,86 +213,75 @@ def test_a_download_that_fails_is_refused_with_the_name_of_its_log_and_leaves_no
     log = directory / "build.log"
     log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES", encoding="utf-8")
     with pytest.raises(UserError, match=f"{sentence}.*{log}"):
-        build.build_wheel(directory, False, {})
+        build.build_wheel(directory, "c++", False, {})
     assert logged in log.read_text(encoding="utf-8")
     assert list((directory / "building").iterdir()) == []
 
 
-@pytest.fixture
-def steps(monkeypatch):
-    """Stands in for downloading, CMake and Ninja, which print `output` and end with `status`; remembers the rest."""
+@pytest.mark.parametrize(
+    ("output", "error", "said"),
+    [
+        (
+            "a.cc:1:2: error: 'x' was not declared\nninja: stopped.",
+            UserError,
+            "build.log.*a.cc:1:2: error: 'x' was not",
+        ),
+        ("CMake Error at C.txt:5 (message):\n  It is wrong.\n\n", UserError, r"C.txt:5 \(message\): It is wrong\.$"),
+        ("/bin/sh: 1: CMAKE_AR-NOTFOUND: not found", UserError, "the first error is: /bin/sh: 1: CMAKE_AR-NOTFOUND"),
+        ("fatal error: error writing to x.s: No space left on device", OSError, "No space left"),
+    ],
+    ids=["compiler", "CMake", "a missing tool", "full disk"],
+)
+def test_a_step_that_fails_names_its_log_and_its_first_error(tmp_path, output, error, said):
+    command = [sys.executable, "-c", f"print({output!r}); raise SystemExit(1)"]
+    with pytest.raises(error, match=said):
+        compilation.run_tool(command, {}, tmp_path / "build.log", 1)
+    assert (tmp_path / "build.log").read_text(encoding="utf-8") == f"{output}\n"
 
-    class Steps:
-        downloads = 0
-        output = "source.cc:1:2: error: 'x' was not declared\nninja: build stopped: subcommand failed.\n"
-        status = 0
-        failing = ("cmake", "ninja")
-        settings = None
-        commands = ()
 
-    def download_source(scratch, log):
-        Steps.downloads += 1
+@dataclass
+class Steps:
+    """Stands in for downloading, CMake and Ninja."""
+
+    failing: str = ""
+    """The tool that fails."""
+    downloads: int = 0
+    commands: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def download_source(self, scratch, log):
+        self.downloads += 1
         source = scratch / "horovod-0.28.1"
-        write_unpatched(source)
-        metadata = "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\nDescription: x\n"
         for name, text in {
+            PATCHED_FILE: "\n".join(UNPATCHED),
             "horovod.egg-info/requires.txt": "cffi>=1.4.0\npyyaml\n\n[ray]\nray\n",
             "horovod.egg-info/entry_points.txt": "[console_scripts]\n",
-            "PKG-INFO": metadata,
+            "PKG-INFO": "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\nDescription: x\n",
             "LICENSE": "Apache 2.0\n",
             "horovod/__init__.py": "version = '0.28.1'\n",
         }.items():
-            (source / name).parent.mkdir(exist_ok=True)
-            (source / name).write_text(text, encoding="utf-8")
+            write(source / name, text)
         return source
 
-    def run_tool(command, settings, log, lock):
-        Steps.settings = settings
-        Steps.commands = (*Steps.commands, Path(command[0]).name)
-        status = Steps.status if Path(command[0]).name in Steps.failing else 0
-        script = f"print({Steps.output!r}); raise SystemExit({status})"
-        run_really([sys.executable, "-c", script], settings, log, lock)
-        objects = Path(command[command.index("-B" if "-B" in command else "-C") + 1])
-        (objects / "libraries" / "horovod" / "torch").mkdir(parents=True, exist_ok=True)
-        (objects / "build.ninja").touch()
-        (objects / "libraries" / "horovod" / "torch" / "mpi_lib_v2.so").write_bytes(b"a library")
-
-    run_really = compilation.run_tool
-    monkeypatch.setattr(patching, "PATCHES", (PATCH,))
-    monkeypatch.setattr(compilation, "run_tool", run_tool)
-    monkeypatch.setattr(compilation, "download_source", download_source)
-    return Steps
+    def run_tool(self, command, settings, log, lock):
+        tool = Path(command[0]).name
+        self.settings = settings
+        self.commands.append(tool)
+        objects = Path(command[command.index("-B" if tool == "cmake" else "-C") + 1])
+        write(objects / "build.ninja", "")
+        write(objects / "libraries" / "horovod" / "torch" / "mpi_lib_v2.so", "a library")
+        if tool == self.failing:
+            raise UserError("Horovod did not compile.")
 
 
-@pytest.mark.parametrize(
-    ("output", "said"),
-    [
-        (
-            "source.cc:1:2: error: 'x' was not declared\nninja: stopped.\n",
-            r"LOG.*source.cc:1:2: error: 'x' was not d\w+$",
-        ),
-        (
-            "CMake Error at CMakeLists.txt:5 (message):\n  This is wrong.\n\n\n",
-            r"CMakeLists.txt:5 \(message\): This is wrong\.$",
-        ),
-        ("fatal error: error writing to x.s: No space left on device", "is full: free 100 MB, or set XDG_CACHE_HOME"),
-    ],
-    ids=["compiler", "CMake", "full disk"],
-)
-def test_a_failed_compilation_names_log_and_first_error(directory, steps, output, said):
-    steps.status, steps.output = 1, output
-    with pytest.raises(UserError, match=said.replace("LOG", str(directory / "build.log"))):
-        build.build_wheel(directory, False, {})
-    assert build.cached_wheel(directory) is None
-
-
-def test_after_a_failed_compilation_what_is_missing_is_looked_for_again(directory, steps):
-    steps.status, steps.failing, steps.output = 1, ("ninja",), "/bin/sh: 1: CMAKE_AR-NOTFOUND: not found\n"
-    with pytest.raises(UserError, match="the first error is: /bin/sh: 1: CMAKE_AR-NOTFOUND: not found"):
-        build.build_wheel(directory, False, {})
-    steps.status = 0
-    build.build_wheel(directory, False, {})
-    assert steps.commands == ("cmake", "ninja") * 2
+@pytest.fixture
+def steps(monkeypatch):
+    """The steps of a build of a source to which one patch applies."""
+    steps = Steps()
+    monkeypatch.setattr(patching, "read_patches", lambda: [PATCH])
+    monkeypatch.setattr(compilation, "run_tool", steps.run_tool)
+    monkeypatch.setattr(compilation, "download_source", steps.download_source)
+    return steps
 
 
 @pytest.mark.parametrize(("with_mpi", "asked", "unasked"), [(True, "WITH", "WITHOUT"), (False, "WITHOUT", "WITH")])
@@ -330,41 +289,45 @@ def test_mpi_is_built_if_there_is_one_and_cuda_is_only_looked_for_for_gpus(
     directory, steps, monkeypatch, with_mpi, asked, unasked
 ):
     monkeypatch.setattr(cuda, "package_folder", lambda name: None)
-    build.build_wheel(directory, with_mpi, {})
+    build.build_wheel(directory, "c++", with_mpi, {})
     assert steps.settings[f"HOROVOD_{asked}_MPI"] == "1"
     assert steps.settings["HOROVOD_GPU_OPERATIONS"] == ""
     assert not {f"HOROVOD_{unasked}_MPI", "HOROVOD_CUDA_HOME"} & {*steps.settings}
 
 
-def test_a_build_that_is_run_again_goes_on_where_it_ended_with_the_edited_source(directory, steps):
-    steps.status = 1
+def test_a_build_that_is_run_again_keeps_the_edited_source_and_looks_again_for_what_was_missing(directory, steps):
+    steps.failing = "ninja"
     with pytest.raises(UserError):
-        build.build_wheel(directory, False, {})
-    source, objects = directory / "building" / "source", directory / "building" / "objects"
+        build.build_wheel(directory, "c++", False, {})
+    assert build.cached_wheel(directory) is None
+    source, seconds = directory / "building" / "source", {}
     assert (source / PATCHED_FILE).read_text(encoding="utf-8").split("\n") == PATCHED
     for name, path in ADDITIONS.items():
         assert (source / path).read_bytes() == (Path(build.__file__).parent / name).read_bytes()
-    objects.mkdir(exist_ok=True)
-    (objects / "build.ninja").touch()
-    steps.status, steps.commands = 0, ()
-    seconds = {}
-    build.build_wheel(directory, False, seconds)
-    assert (steps.downloads, steps.commands) == (1, ("ninja",))
-    assert [*seconds] == ["compiling", "packing"], "What was done before is neither repeated nor counted."
+    steps.failing = ""
+    build.build_wheel(directory, "c++", False, seconds)
+    assert (steps.downloads, steps.commands) == (1, ["cmake", "ninja"] * 2)
+    assert [*seconds] == ["configuring", "compiling", "packing"], "What was done before isn't counted."
     assert not (directory / "building").exists()
 
 
-def test_a_source_that_was_not_prepared_to_its_end_is_prepared_anew(directory, steps, monkeypatch):
-    monkeypatch.setattr(patching, "addition_texts", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        build.build_wheel(directory, False, {})
+def test_an_interrupted_build_goes_on_without_configuring_and_a_source_is_there_only_whole(
+    directory, steps, monkeypatch
+):
+    write(directory / "building" / "objects" / "build.ninja", "")
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(patching, "addition_texts", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            build.build_wheel(directory, "c++", False, {})
     assert not (directory / "building" / "source").exists()
+    build.build_wheel(directory, "c++", False, {})
+    assert (steps.downloads, steps.commands) == (2, ["ninja"])
 
 
 @pytest.mark.usefixtures("steps")
 def test_each_step_tells_its_time_when_it_has_ended_and_the_wheel_lists_what_it_holds(directory, capsys):
     seconds = {}
-    wheel = build.build_wheel(directory, False, seconds)
+    wheel = build.build_wheel(directory, "c++", False, seconds)
     said = capsys.readouterr().out.splitlines()
     assert [*seconds] == ["downloading", "editing", "configuring", "compiling", "packing"]
     assert [line for line in said if " took " in line] == [f"{step} took {in_words(seconds[step])}" for step in seconds]
@@ -392,12 +355,12 @@ def test_an_interruption_ends_what_was_started(tmp_path):
     command = [sys.executable, "-c", script]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
-    ) as run:
-        assert run.stdout.readline().startswith("compiling: 100 %")
-        run.send_signal(signal.SIGINT)
+    ) as interrupted:
+        assert interrupted.stdout.readline().startswith("compiling: 100 %")
+        interrupted.send_signal(signal.SIGINT)
         # The pipe is closed when the tool has ended, which has it as well.
         started = time.monotonic()
-        run.stdout.read()
+        interrupted.stdout.read()
     assert time.monotonic() - started < 30
 
 
@@ -406,13 +369,13 @@ def test_an_interruption_ends_what_was_started(tmp_path):
 
 def test_who_builds_the_same_as_another_waits_and_takes_the_others_wheel(directory, steps, capsys):
     with locked(directory / "lock"):
-        second = threading.Thread(target=build.build_wheel, args=(directory, False, {}))
+        second = threading.Thread(target=build.build_wheel, args=(directory, "c++", False, {}))
         second.start()
         second.join(0.5)
         assert capsys.readouterr().out == "waiting until another process has built the same Horovod ...\n"
         write_wheel(directory)
     second.join()
-    assert (steps.downloads, steps.commands) == (0, ())
+    assert (steps.downloads, steps.commands) == (0, [])
 
 
 def test_a_cache_that_cannot_be_written_gives_way_to_the_environment_or_the_remedy_is_named(
@@ -429,20 +392,6 @@ def test_a_cache_that_cannot_be_written_gives_way_to_the_environment_or_the_reme
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [lambda content: content[: len(content) // 2], lambda content: content[:60] + b"damage" + content[66:]],
-    ids=["cut off", "overwritten"],
-)
-@pytest.mark.usefixtures("steps")
-def test_a_damaged_cached_wheel_is_not_used_but_replaced(directory, damage):
-    wheel = build.build_wheel(directory, False, {})
-    wheel.write_bytes(damage(wheel.read_bytes()))
-    assert build.cached_wheel(directory) is None
-    assert build.build_wheel(directory, False, {}) == wheel
-    assert build.cached_wheel(directory) == wheel
-
-
-@pytest.mark.parametrize(
     ("outcome", "status", "words"),
     [
         ({"downloading": 6, "compiling": 180}, 0, ", in 3 min 6 s: downloading 6.0 s, compiling 3 min 0 s.\n"),
@@ -451,18 +400,16 @@ def test_a_damaged_cached_wheel_is_not_used_but_replaced(directory, damage):
     ],
     ids=["built", "full disk", "interrupted"],
 )
-def test_the_last_line_says_how_the_build_ended(monkeypatch, capsys, outcome, status, words):
+def test_the_last_line_says_how_the_build_ended(monkeypatch, run, outcome, status, words):
     def build_and_install():
         if isinstance(outcome, dict):
             return outcome
         raise outcome
 
     monkeypatch.setattr(build, "build_and_install", build_and_install)
-    monkeypatch.setattr(sys, "argv", ["build.py"])
-    assert build.main() == status
-    said = "".join(capsys.readouterr())
-    assert words in said
-    assert len(said.splitlines()) == 1
+    ended, output = run()
+    assert (ended, len(output.splitlines())) == (status, 1)
+    assert words in output
 
 
 # The installation
@@ -470,25 +417,19 @@ def test_the_last_line_says_how_the_build_ended(monkeypatch, capsys, outcome, st
 
 @pytest.mark.usefixtures("tools")
 def test_the_second_run_neither_builds_nor_installs_and_only_the_very_same_wheel_counts_as_installed(
-    tmp_path, distributions, monkeypatch, capsys, steps
+    tmp_path, distributions, monkeypatch, run, steps
 ):
     def install(wheel, with_mpi, seconds):
         information = distributions / "horovod-0.28.1.dist-info"
-        information.mkdir()
-        metadata = "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n"
-        (information / "METADATA").write_text(metadata, encoding="utf-8")
+        write(information / "METADATA", "Metadata-Version: 2.1\nName: horovod\nVersion: 0.28.1\n")
         origin = {"archive_info": {"hashes": {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}}}
-        (information / "direct_url.json").write_text(json.dumps(origin), encoding="utf-8")
+        write(information / "direct_url.json", json.dumps(origin))
 
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "argv", ["build.py"])
     monkeypatch.setattr(build, "install", install)
-    assert build.main() == 0
+    assert run()[0] == 0
     monkeypatch.delattr(build, "install")
-    capsys.readouterr()
-    assert build.main() == 0
+    assert run() == (0, "Horovod 0.28.1 is installed for torch and TensorFlow.\n")
     assert steps.downloads == 1
-    assert capsys.readouterr().out == "Horovod 0.28.1 is installed for torch and TensorFlow.\n"
     assert not build.is_installed(write_wheel(tmp_path, content="another build"))
 
 
@@ -499,7 +440,7 @@ def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatc
     monkeypatch.setattr(sys, "executable", str(tools / "python"))
     build.install(write_wheel(tmp_path), False, seconds)
     assert (calls, [*seconds]) == (["install"], ["installing", "loading"])
-    (tools / "python").write_text("#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n", encoding="utf-8")
+    write(tools / "python", "#!/bin/sh\necho 'ImportError: undefined symbol' >&2\nexit 1\n")
     with pytest.raises(UserError, match=r"does not load with torch.*undefined symbol"):
         build.install(write_wheel(tmp_path), False, {})
     assert calls == ["install", "install", "uninstall"]
@@ -517,41 +458,32 @@ def wheels_for_gpus(tmp_path, monkeypatch):
     toolkit = ["bin/nvcc", "include/cuda_runtime.h", "include/crt/host_defines.h", "include/nv/target"]
     toolkit += ["nvvm/bin/cicc", "lib/libcudart.so.13", "lib/libcudart_static.a"]
     for file in [*files, *(f"nvidia/cu13/{part}" for part in toolkit)]:
-        (site / file).parent.mkdir(parents=True, exist_ok=True)
-        (site / file).write_text(f"{file} 1.0\n", encoding="utf-8")
+        write(site / file, f"{file} 1.0\n")
     monkeypatch.setattr(cuda, "package_folder", lambda name: site / name if (site / name).exists() else None)
     return site
 
 
-def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, steps, monkeypatch, wheels_for_gpus):
-    monkeypatch.setattr(compilation, "pack_wheel", lambda source, libraries, directory: write_wheel(directory))
-    monkeypatch.setattr(build.shutil, "rmtree", lambda folder, **_: None)
-    build.build_wheel(directory, False, {})
-    home = Path(steps.settings["HOROVOD_CUDA_HOME"])
+def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, tmp_path, steps, wheels_for_gpus):
+    build.build_wheel(directory, "c++", False, {})
+    assert steps.settings["HOROVOD_GPU_OPERATIONS"] == "NCCL"
+    settings = cuda.assemble_toolkit(tmp_path / "cuda", *cuda.wheel_folders())
+    assert settings.keys() <= steps.settings.keys()
+    home = Path(settings["HOROVOD_CUDA_HOME"])
     libraries = ("lib64/libcudart.so", "lib64/libcudart_static.a")
     for part in ("bin/nvcc", "include/cuda_runtime.h", "nvvm/bin/cicc", *libraries):
         assert (home / part).resolve().is_relative_to(wheels_for_gpus / "nvidia" / "cu13")
-    assert steps.settings["HOROVOD_GPU_OPERATIONS"] == "NCCL"
-    assert (Path(steps.settings["HOROVOD_NCCL_INCLUDE"]) / "nccl.h").exists()
-    assert (Path(steps.settings["HOROVOD_NCCL_LIB"]) / "libnccl.so").exists()
+    assert (Path(settings["HOROVOD_NCCL_INCLUDE"]) / "nccl.h").exists()
+    assert (Path(settings["HOROVOD_NCCL_LIB"]) / "libnccl.so").exists()
 
 
-@pytest.mark.usefixtures("distributions")
-def test_another_nccl_makes_another_wheel_and_a_cuda_compiler_that_lies_about_none(tools, monkeypatch, wheels_for_gpus):
-    keys = [build.cache_key(build.build_ingredients())]
-    (wheels_for_gpus / "nvidia" / "nccl" / "include" / "nccl.h").write_text("#define NCCL_MAJOR 3\n", encoding="utf-8")
-    keys.append(build.cache_key(build.build_ingredients()))
-    (wheels_for_gpus / "nvidia" / "cu13" / "bin" / "nvcc").unlink()
-    keys.append(build.cache_key(build.build_ingredients()))
-    assert len({*keys}) == 3
-    write_tool(tools, "nvcc", version="2.0")
-    monkeypatch.setenv("CUDA_HOME", "/usr/local/cuda-99")
-    assert build.cache_key(build.build_ingredients()) == keys[-1]
+@pytest.mark.usefixtures("distributions", "tools")
+def test_a_wheel_for_gpus_depends_on_its_cuda_compiler_and_on_nccl(wheels_for_gpus):
+    write_tool(wheels_for_gpus / "nvidia" / "cu13" / "bin", "nvcc")
+    compiler = f"{wheels_for_gpus}/nvidia/cu13/bin/nvcc\nnvcc 1.0 --version\n"
+    assert build.build_ingredients()["cuda"] == f"{compiler}nvidia/nccl/include/nccl.h 1.0\n"
 
 
-@pytest.mark.parametrize(
-    "missing", ["torch/lib/libtorch_cuda.so", "nvidia/nccl/include/nccl.h", "nvidia/cu13/include/nv/target"]
-)
+@pytest.mark.parametrize("missing", ["torch/lib/libtorch_cuda.so", "nvidia/cu13/include/nv/target"])
 def test_a_part_that_the_cuda_compiler_lacks_is_named_with_its_remedy(wheels_for_gpus, missing):
     (wheels_for_gpus / missing).unlink()
     with pytest.raises(UserError, match=rf"no {wheels_for_gpus / missing}: install the `horovod-nccl`"):
