@@ -30,7 +30,6 @@ from common.contract import dataset
 from common.contract.model import initial_weights
 from common.contract.task import PRESETS
 from common.measurement import machine
-from common.records import metrics
 from common.statistics.intervals import FEWEST_LAUNCHES, Interval, median_interval
 from pytorch_impl import model
 
@@ -94,7 +93,7 @@ def main() -> None:
             features = torch.from_numpy(train_features.take(range(batch), axis=0, mode="wrap")).to(device)
             pairs = measure(network, parallel, features, arguments.repetitions)
             one_replica, all_replicas = (median_interval(side) for side in zip(*pairs, strict=True))
-            ratio = median_interval([metrics.speed_up(parallel_rate, rate) for rate, parallel_rate in pairs])
+            ratio = median_interval([parallel_rate / rate for rate, parallel_rate in pairs])
             lower_ends[batch] = ratio.low
             cells = [*_cells(one_replica, ",.0f"), *_cells(all_replicas, ",.0f"), *_cells(ratio, ".3f")]
             table.add_row(str(batch), str(ratio.n), *cells)

@@ -205,11 +205,10 @@ def write(path: Path, calibration: Calibration) -> None:
 
 def read(path: Path) -> Calibration:
     """The calibration in `path`, without columns that are no longer known. Raises UserError when it is damaged."""
-    try:
-        [calibration] = read_rows(path, Calibration)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} isn't a calibration that can be read ({error}): delete it.") from error
-    return calibration
+    rows = read_rows(path, Calibration)
+    if not rows:
+        raise UserError(f"{path} holds no calibration: delete it.")
+    return rows[0]
 
 
 def _percent(share: float) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.errors import UserError
 from common.records.tables import read_rows
 from common.statistics.intervals import FEWEST_LAUNCHES
 from common.statistics.paired import MOST_ROUNDS, POWER
@@ -98,16 +97,9 @@ class Change(Configuration):
 
 
 def read(folder: Path) -> list[Change]:
-    """The rows in a comparison's folder; empty where there is nothing.
-
-    Raises UserError for a damaged file.
-    """
+    """The rows in a comparison's folder; empty where there is no file. Raises UserError for a damaged one."""
     path = folder / FILE
-    try:
-        return read_rows(path, Change) if path.exists() else []
-    except (OSError, ValueError) as error:
-        remedy = "delete it and run the comparison again"
-        raise UserError(f"{path} can't be read ({error}): {remedy}.") from error
+    return read_rows(path, Change) if path.exists() else []
 
 
 def failure(rows: Sequence[Change]) -> str | None:

@@ -33,16 +33,12 @@ class Differences:
     def launches(self) -> set[str]:
         """The launches whose record or weights aren't those that they left, by name."""
         paths = [Path(name) for name in (*self.changed, *self.missing, *self.unnoted)]
-        names = [path for path in paths if path.parent == Path()]
-        of_records = {path.stem for path in names if path.suffix == ".json"}
-        weights = {path.stem for path in names if path.suffix == ".safetensors"}
-        return of_records | weights | {name.rpartition("-replica")[0] for name in weights if "-replica" in name}
+        return {path.stem for path in paths if path.parent == Path() and path.suffix in (".json", ".safetensors")}
 
 
 def files_of(folder: Path, launch: str) -> list[Path]:
     """The files that a launch has left in the folder: its record, its weights, and what else results rest on."""
-    beside = [path for path in folder.glob(f"{launch}*") if path.is_file() and not path.name.endswith(_NOT_NOTED)]
-    return [path for path in beside if path.name[len(launch) :][:1] in ".-"]
+    return [path for path in folder.glob(f"{launch}.*") if path.is_file() and not path.name.endswith(_NOT_NOTED)]
 
 
 def note(folder: Path, paths: Iterable[Path]) -> None:

@@ -36,11 +36,6 @@ def throughput(record: Record) -> Throughput:
     return Throughput(seconds, record.examples_per_step / seconds, len(windows))
 
 
-def speed_up(samples_per_second: float, base_samples_per_second: float) -> float:
-    """How many times the base's samples per second."""
-    return samples_per_second / base_samples_per_second
-
-
 def fewest_batch(batch: int, workers: int, base_seconds: float, contention: float, sync_seconds: float) -> float:
     """Rows per worker from which on R workers would pay, if contention and T_sync stayed as they are.
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -13,8 +13,6 @@ from common.records.tables import read_rows
 from common.statistics.paired import MARGIN
 
 PLAN, LEFT_OUT = "plan.csv", "left_out.csv"
-
-Row = TypeVar("Row", "PlannedRow", "LeftOut")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,22 +50,15 @@ def read_plan(folder: Path) -> list[PlannedRow] | None:
     path = folder / PLAN
     if not path.exists():
         return None
-    rows = _read(path, PlannedRow)
+    rows = read_rows(path, PlannedRow)
     ways = Counter(row.launch for row in {replace(row, position=0) for row in rows})
     for launch, count in ways.items():
         if count > 1:
-            raise UserError(f"{path} plans {launch} in two ways: delete it or run the comparison again.")
+            raise UserError(f"{path} plans {launch} in two ways: delete it or run the session again.")
     return rows
 
 
 def read_left_out(folder: Path) -> dict[str, float]:
     """By strategy the minutes that would do, for those left out. Raises UserError for a damaged table."""
     path = folder / LEFT_OUT
-    return {row.strategy: row.minutes for row in _read(path, LeftOut)} if path.exists() else {}
-
-
-def _read(path: Path, kind: type[Row]) -> list[Row]:
-    try:
-        return read_rows(path, kind)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} can't be read ({error}): delete it or run the comparison again.") from error
+    return {row.strategy: row.minutes for row in read_rows(path, LeftOut)} if path.exists() else {}

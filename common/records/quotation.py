@@ -20,7 +20,7 @@ class Quotation(Part, frozen=True, kw_only=True):
     """Its lines as they are, but for the indentation that all of them share."""
 
 
-_Located = ast.stmt | ast.expr | ast.excepthandler | ast.arg | ast.keyword | ast.alias | ast.pattern
+_Located = ast.stmt | ast.expr | ast.keyword
 """What stands on lines of its own."""
 
 
@@ -28,8 +28,7 @@ _Located = ast.stmt | ast.expr | ast.excepthandler | ast.arg | ast.keyword | ast
 def distributing_lines(script: str) -> tuple[Quotation, ...]:
     """Each comment of `script`, a path from the root, that has the MARK, with the statement that it stands above.
 
-    Of a statement with others inside, such as a loop, it is the header; inside a call it is the argument below the
-    comment. Nothing is quoted of a script that isn't there or can't be read.
+    Inside a call it is the argument below the comment. Nothing is quoted of a script that isn't there or can't be read.
     """
     try:
         source = (ROOT / script).read_text(encoding="utf-8")
@@ -53,17 +52,6 @@ def distributing_lines(script: str) -> tuple[Quotation, ...]:
         while below < len(lines) and is_comment[below]:
             below += 1
         if node := begun_on.get(below + 1):
-            code = textwrap.dedent("\n".join(lines[first : _last_line(node)]))
+            code = textwrap.dedent("\n".join(lines[first : node.end_lineno]))
             quotations.append(Quotation(line=first + 1, code=code))
     return tuple(quotations)
-
-
-def _last_line(node: _Located) -> int:
-    """Number of the last line of a node; of the header of one with statements inside."""
-    body = getattr(node, "body", None)
-    if not isinstance(body, list):
-        return node.end_lineno or node.lineno
-    # What may stand between a header and its body are comments: the header ends where its last expression does.
-    parts = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.stmt)]
-    ends = [end for part in parts for each in ast.walk(part) if (end := getattr(each, "end_lineno", None))]
-    return max([node.lineno, *[end for end in ends if end < body[0].lineno]])

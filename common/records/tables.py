@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from common.errors import UserError
 from common.files import write_atomically
 
 if TYPE_CHECKING:
@@ -30,15 +31,16 @@ def write_rows(path: Path, rows: Iterable[Row], kind: type[Row]) -> None:
 def read_rows(path: Path, kind: type[Row]) -> list[Row]:
     """The rows of a table, without columns of other names; empty and missing cells have the field's default.
 
-    Raises OSError or ValueError where it can't be read, lacks a column, or has a value that can't be meant.
+    Raises UserError where it can't be read, lacks a column, or has a value that can't be meant.
     """
-    with path.open(encoding="utf-8", newline="") as file:
-        table = csv.DictReader(file)
-        needed = {each.name for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING}
-        try:
+    needed = {each.name for each in dataclasses.fields(kind) if each.default is dataclasses.MISSING}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            table = csv.DictReader(file)
             filled = [{name: cell for name, cell in line.items() if name and cell} for line in table]
-        except csv.Error as error:
-            raise ValueError(error) from error
-        if lacking := needed - {*(table.fieldnames or ())}:
+            lacking = needed - {*(table.fieldnames or ())}
+        if lacking:
             raise ValueError(f"it has no column {', '.join(sorted(lacking))}")
         return [msgspec.convert(line, kind, strict=False) for line in filled]
+    except (OSError, ValueError, csv.Error) as error:
+        raise UserError(f"{path} can't be read ({error}): delete it or run the session again.") from error

@@ -14,14 +14,11 @@ ROW = PlannedRow(
 )
 
 
-def test_what_was_written_is_what_is_read(tmp_path):
+def test_what_was_written_is_what_is_read_and_earlier_plans_are_of_one_host_and_of_rounds(tmp_path):
     assert (read_plan(tmp_path), read_left_out(tmp_path)) == (None, {})
     write_rows(tmp_path / PLAN, [ROW], PlannedRow)
     write_rows(tmp_path / LEFT_OUT, [LeftOut("numpy_threads", 12.5)], LeftOut)
     assert (read_plan(tmp_path), read_left_out(tmp_path)) == ([ROW], {"numpy_threads": 12.5})
-
-
-def test_a_plan_of_an_earlier_version_is_of_one_host_and_of_rounds(tmp_path):
     (tmp_path / PLAN).write_text(f"{HEADER}\n1,a,x,,digits,weak,2,True,1,throughput,5\n")
     [row] = read_plan(tmp_path)
     assert (row.hosts, row.bandwidth_bits_per_second, row.stage, row.exchange) == (1, None, "round", True)
@@ -32,24 +29,20 @@ def test_a_plan_of_an_earlier_version_is_of_one_host_and_of_rounds(tmp_path):
     [
         ([f"1,a,x,,digits,weak,2,True,{number},throughput,5,0.05" for number in (1, 2)], "plans a in two ways"),
         (["1,a,x,,digits,weak,2,maybe,1,throughput,5,0.05"], "exchange"),
-        (["1,a,x,,digits,weak,two,True,1,throughput,5,0.05"], "workers"),
         (["1,a,x,,digits,weak,2,True,,throughput,5,0.05"], "repetition"),
-        *((["1,a,x,,digits,weak,2,True,1,throughput,5," + margin], "margin") for margin in ("wide", "0", "-0.1")),
+        (["1,a,x,,digits,weak,2,True,1,throughput,5,0"], "margin"),
         (["1,a"], "strategy"),
     ],
     ids=str,
 )
 def test_a_plan_that_contradicts_itself_or_has_wrong_values_is_refused(tmp_path, rows, said):
     (tmp_path / PLAN).write_text("\n".join([f"{HEADER},margin", *rows]))
-    with pytest.raises(UserError, match=f"{PLAN} .*{said}.*: delete it or run the comparison again"):
+    with pytest.raises(UserError, match=f"{PLAN} .*{said}.*: delete it or run the session again"):
         read_plan(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [("strategy\nx\n", "no column minutes"), ("strategy,minutes\nx,soon\n", "minutes"), ("", "no column minutes")],
-)
-def test_a_damaged_list_of_those_left_out_is_refused(tmp_path, content, said):
-    (tmp_path / LEFT_OUT).write_text(content)
-    with pytest.raises(UserError, match=f"{LEFT_OUT} can't be read .*{said}"):
+@pytest.mark.parametrize("content", ["strategy\nx\n", "strategy,minutes\nx,soon\n", "", "\udc80"])
+def test_a_damaged_table_is_refused(tmp_path, content):
+    (tmp_path / LEFT_OUT).write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(UserError, match=f"{LEFT_OUT} can't be read"):
         read_left_out(tmp_path)

@@ -23,16 +23,13 @@ SPANS = st.lists(
 )
 
 
-def test_what_is_written_is_read_unless_it_is_damaged_or_has_no_messages(tmp_path, refusal):
+def test_what_is_written_is_read_unless_it_has_no_messages(tmp_path, refusal):
     path = trace_path(tmp_path / "run-0.02_megabytes.json")
     write_record(path, TRACE)
     assert path.name == "run-0.02_megabytes.json.messages"
     assert read_trace(path) == TRACE
     path.write_text(json.dumps(to_json(TRACE) | {"messages": []}))
     assert "has no messages" in refusal(lambda: read_trace(path))
-    for content in ("", "{}", '{"schema_version": 2}', '{"schema_version": 5, "messages": 3}'):
-        path.write_text(content)
-        assert str(path) in refusal(lambda: read_trace(path))
 
 
 @given(SPANS)
