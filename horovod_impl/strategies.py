@@ -233,7 +233,7 @@ def horovod_traffic(parameter_bytes: int, workers: int, options: HorovodOptions,
 
 SETTINGS_TO_TRY = (
     {"backend": "mpi"},
-    # The best cycle time for horovod_torch on pathway among those that tests/benchmarks/horovod_settings.py tries.
+    # The best of 0, 0.1, 0.3 and 3 ms for horovod_torch on pathway, on two cores.
     {"cycle_milliseconds": 0.1},
     {"backend": "mpi", "cycle_milliseconds": 0.1},
     {"trace": True},

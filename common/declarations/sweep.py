@@ -9,6 +9,7 @@ import numpy as np
 import tyro
 
 from common.contract.collective_meanings import Collective
+from common.declarations.strategy import check_bounds, option
 from common.errors import UserError
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
@@ -29,51 +30,39 @@ class Sweep:
     """Smallest size, such as 8, 4K or 1M."""
     max_bytes: Annotated[str, tyro.conf.arg(aliases=("-e",))] = "4M"
     """Largest size."""
-    step_factor: Annotated[int, tyro.conf.arg(aliases=("-f",))] = 2
+    step_factor: Annotated[int, tyro.conf.arg(aliases=("-f",))] = option(2, at_least=2)
     """Each size is this times the one before."""
     messages: Path | None = None
     """In place of all these the messages of a strategy's step, as its tracer left them in this file: each call sends
     all of them, one after another."""
-    iterations: Annotated[int, tyro.conf.arg(aliases=("-n",))] = 20
+    iterations: Annotated[int, tyro.conf.arg(aliases=("-n",))] = option(20, at_least=1)
     """Timed calls at each size."""
-    warmup_iterations: Annotated[int, tyro.conf.arg(aliases=("-w",))] = 5
+    warmup_iterations: Annotated[int, tyro.conf.arg(aliases=("-w",))] = option(5, at_least=0)
     """Calls at each size before them."""
     check: Annotated[bool, tyro.conf.arg(aliases=("-c",))] = True
     """Compare what every rank got in every timed call with NumPy, outside the clock."""
     data_type: Annotated[Type, tyro.conf.arg(aliases=("-d",))] = "float32"
     """Type of the elements."""
-    pipelined: bool = False
-    """Make the calls one right after the other, with neither a barrier nor a check between them, as benchmarks do that
-    report the mean of a loop."""
-    workers: int = 2
-    """Ranks."""
-    threads: int = 1
+    workers: int = option(2, at_least=2, at_most=127)
+    """Ranks: no more than elements of one byte can tell apart."""
+    threads: int = option(1, at_least=1)
     """Threads that each rank computes with."""
     device: Literal["auto", "cpu", "gpu"] = "auto"
     """Where the tensors are; auto: on GPUs where each rank can have one of its own, else in the host's memory."""
-    seed: int = 0
+    seed: int = option(0, at_least=0)
     """Seed of what is sent."""
-    deadline_seconds: float = 300.0
+    deadline_seconds: float = option(300.0, above=0, at_most=86400)
     """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
     record: Path | None = None
     """File of the launch's record; none: nothing is kept."""
 
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
-        if self.step_factor < 2:
-            raise UserError(f"--step-factor {self.step_factor}: give a whole number above 1.")
+        check_bounds(self)
         if not self.size_bytes:
             raise UserError(f"--min-bytes {self.min_bytes} is above --max-bytes {self.max_bytes}: swap them.")
-        if self.workers < 2:
-            raise UserError(f"--workers {self.workers}: a collective needs two ranks at least; give 2 or more.")
-        if min(self.warmup_iterations, self.seed) < 0:
-            raise UserError("--warmup-iterations and --seed can't be negative: give 0 or more.")
-        if not 0 < self.deadline_seconds <= 86400:
-            raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
         if not self.collectives:
             raise UserError(f"--collectives: name one at least of {', '.join(Collective)}.")
-        if self.threads < 1 or self.iterations < 1:
-            raise UserError("--threads and --iterations: give whole numbers above 0.")
         item_bytes = np.dtype(self.data_type).itemsize
         if uneven := next((size for size in self.size_bytes if size % item_bytes), None):
             raise UserError(
@@ -83,8 +72,6 @@ class Sweep:
             raise UserError(f"That is {len(self.size_bytes)} sizes: give {_MOST_SIZES} at most.")
         if len({*self.collectives}) < len(self.collectives):
             raise UserError(f"--collectives {' '.join(self.collectives)}: name each once.")
-        if self.workers > np.iinfo(np.int8).max:
-            raise UserError(f"--workers {self.workers}: no more than {np.iinfo(np.int8).max} can be checked.")
 
     @property
     def size_bytes(self) -> list[int]:

@@ -118,7 +118,7 @@ def measure(
         if world.rank == 0:
             words = f"{cell.status}: {cell.reason}"
             if cell.status == "ok":
-                calls = cell.loop_calls * len(cell.entered_seconds[0])
+                calls = len(cell.entered_seconds[0])
                 words = f"{1e6 * statistics.median(transfer_seconds(cell)):>12,.1f} us  ({calls} calls)"
             print(f"{cell.collective:<14} {cell.size_bytes:>12,} B  {words}", flush=True)
         if cell.status == "failed":
@@ -154,9 +154,8 @@ def _cell(
         prepared.append((prepare(collective, messages.elements, *turned), messages))
     call = _Call(prepared, range(world.size) if library.one_process else [world.rank])
     moments, error = _timed(sweep, call, barrier)
-    loop_calls = sweep.iterations if sweep.pipelined else 1
     # Of ranks in one process it is that process's alone.
-    gathered = world.all_gather((moments, error, _counted(world, call.timed(), moments, loop_calls)))
+    gathered = world.all_gather((moments, error, _counted(world, call.timed(), moments)))
     if error := next((error for _, error, _ in gathered if error), None):
         return structs.replace(planned, status="failed", reason=f"{library.title}: {error}.")
     # All by the first rank's first moment, so that the numbers are small; hosts' clocks stay as they are.
@@ -173,7 +172,6 @@ def _cell(
     is_counted = launch_site is None or len(launch_site.hosts) in (1, world.size)
     return structs.replace(
         planned,
-        loop_calls=loop_calls,
         entered_seconds=[[(entered - start) / 1e9 for entered, _ in calls] for calls, *_ in gathered],
         left_seconds=[[(left - start) / 1e9 for _, left in calls] for calls, *_ in gathered],
         counted_calls=calls,
@@ -201,20 +199,9 @@ def refusal(library: Library, sweep: Sweep, message: Message, ranks: int) -> str
 def _timed(sweep: Sweep, call: _Call, barrier: Callable[[], object]) -> tuple[list[tuple[int, int]], str | None]:
     """When this process began and left each timed call, in nanoseconds, and what was wrong with a result, if anything.
 
-    Pipelined calls are a loop of nothing else, timed as one. All calls are made even where one was wrong, since the
-    other ranks make theirs.
+    All calls are made even where one was wrong, since the other ranks make theirs.
     """
     run = call.timed()
-    if sweep.pipelined:
-        call.load(0)
-        for _ in range(sweep.warmup_iterations):
-            run()
-
-        def loop() -> None:
-            for _ in range(sweep.iterations):
-                run()
-
-        return [_clocked(loop)], None
     moments: list[tuple[int, int]] = []
     error = None
     for number in range(sweep.warmup_iterations + sweep.iterations):
@@ -239,7 +226,7 @@ def _clocked(run: Callable[[], object]) -> tuple[int, int]:
     return entered, now(clock)
 
 
-def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, int]], loop_calls: int) -> _Counted:
+def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, int]]) -> _Counted:
     """Count over calls one right after the other.
 
     Meetings of the ranks before and after send something too, which as many meetings without calls tell. The ranks of
@@ -248,7 +235,7 @@ def _counted(world: World, run: Callable[[], object], moments: list[tuple[int, i
     launch_site, interface = site(), machine.counted_interface()
     if world.rank % (world.size // (len(launch_site.hosts) if launch_site else 1)):
         interface = None
-    typical = statistics.median(left - entered for entered, left in moments) / loop_calls / 1e9
+    typical = statistics.median(left - entered for entered, left in moments) / 1e9
     [calls, *_] = world.all_gather(max(1, min(_MOST_COUNTED, int(_COUNTED_SECONDS / max(typical, 1e-9)))))
     sent: list[int] = []
     processor: list[float] = []

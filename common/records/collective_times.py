@@ -33,8 +33,6 @@ class Cell(Part, frozen=True, kw_only=True):
     """By rank and call, when the rank began the call: by its host's monotonic clock, since the cell's first call."""
     left_seconds: list[list[Moment]] = []
     """By rank and call, when it had the result, by the same clock."""
-    loop_calls: Positive = 1
-    """Calls between two looks at the clock: 1, or those of a whole loop, which then counts as one above."""
     counted_calls: Count = 0
     """Calls after the timed ones, one right after the other, over which bytes and processor time are counted."""
     sent_bytes: Amount | None = None
@@ -119,12 +117,12 @@ def read_lines(path: Path) -> list[dict[str, object]]:
 
 
 def transfer_seconds(cell: Cell) -> list[float]:
-    """Seconds of each call from when the last rank began it until the last rank has its result; of a loop their mean.
+    """Seconds of each call from when the last rank began it until the last rank has its result.
 
     The ranks' clocks must be one, or have been set right.
     """
     begins, ends = np.max(cell.entered_seconds, axis=0), np.max(cell.left_seconds, axis=0)
-    return ((ends - begins) / cell.loop_calls).tolist()
+    return (ends - begins).tolist()
 
 
 def arrival_seconds(cell: Cell) -> list[list[float]]:

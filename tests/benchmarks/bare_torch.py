@@ -1,11 +1,7 @@
 """The bare loops that torch's strategies and horovod_torch are measured against: a tutorial's, with no harness."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from torch.nn.parallel import DistributedDataParallel
@@ -111,25 +107,6 @@ def ddp(run: Run) -> paired.BareWindow:
     )
 
 
-def ddp_for_our_own(run: Run) -> paired.BareWindow:
-    """The built-in DistributedDataParallel as torch_ddp sets it up, beside our own."""
-    from pytorch_impl.strategies import DdpOptions
-
-    options = DdpOptions(bucket_megabytes=run.options.bucket_megabytes)
-    model = DistributedDataParallel(
-        build(run.task), bucket_cap_mb=options.bucket_megabytes, gradient_as_bucket_view=options.bucket_views
-    )
-    return make_window(run, model)
-
-
-def ddp_over_gloo(run: Run) -> paired.BareWindow:
-    """DistributedDataParallel in a Gloo world of the processes that mpirun started."""
-    store = Path(os.environ[paired.PAIRS]).with_suffix(".store")
-    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-    dist.init_process_group("gloo", init_method=store.as_uri(), rank=rank, world_size=run.world.size)
-    return make_window(run, DistributedDataParallel(build(run.task)))
-
-
 def horovod(run: Run) -> paired.BareWindow:
     """Horovod's own distributed optimizer, whose tensors have names of their own."""
     import horovod.torch as hvd
@@ -141,10 +118,4 @@ def horovod(run: Run) -> paired.BareWindow:
 
 
 if __name__ == "__main__":
-    paired.main(
-        torch_single=alone,
-        torch_ddp=ddp,
-        torch_hook_ddp=ddp_for_our_own,
-        torch_sync_sgd=ddp_over_gloo,
-        horovod_torch=horovod,
-    )
+    paired.main(torch_single=alone, torch_ddp=ddp, horovod_torch=horovod)

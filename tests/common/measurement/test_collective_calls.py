@@ -92,26 +92,24 @@ def prepare(collective, elements, sent, spoil=lambda collective, results: result
     return Operation(load, run, lambda: results)
 
 
-def measured(folder, messages=tuple(MESSAGES), pipelined=False, **how):
+def measured(folder, messages=tuple(MESSAGES), **how):
     """The cell, and the collectives in the order in which they were called."""
     trace = Trace(strategy="mine", workers=2, source="x", library="numpy", data_type="float32", messages=[*messages])
     path, record, sent = folder / "trace", folder / "replay.json", []
     write_record(path, trace)
-    sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, pipelined=pipelined, record=record)
+    sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, record=record)
     world = World(pinning=OVERSUBSCRIBED, size=RANKS)
     measure(LIBRARY, sweep, world, lambda *what: prepare(*what, sent, **how), lambda: None, {})
     return cell_of(record), sent
 
 
-@pytest.mark.parametrize(("pipelined", "loop_calls", "clocked"), [(False, 1, [3]), (True, 3, [1])])
-def test_every_call_sends_all_messages_in_their_order_whose_formulas_add_up(tmp_path, pipelined, loop_calls, clocked):
-    cell, sent = measured(tmp_path, pipelined=pipelined)
+def test_every_call_sends_all_messages_in_their_order_whose_formulas_add_up(tmp_path):
+    cell, sent = measured(tmp_path)
     assert (cell.status, cell.collective, cell.size_bytes) == ("ok", STEP, 72)
     assert sent[:12] == 4 * ["all_reduce", "broadcast", "all_reduce"]
     assert [Message(**each) for each in cell.messages] == MESSAGES
-    # Both ranks are in one process, whose times they share. Pipelined calls are clocked as one loop.
-    assert [*map(len, cell.entered_seconds)] == [*map(len, cell.left_seconds)] == clocked
-    assert cell.loop_calls == loop_calls
+    # Both ranks are in one process, whose times they share.
+    assert [*map(len, cell.entered_seconds)] == [*map(len, cell.left_seconds)] == [3]
     assert (cell.formula_bytes, cell.algorithm) == (144.0, "a shift")
 
 
