@@ -13,6 +13,7 @@ WITHOUT_A_README = {"common/laboratory", "common/measurement", "common/observati
 """Rooms that common/README.md says enough about."""
 OF_OTHERS = {
     *("nvidia-smi", "NCCL_SOCKET_IFNAME", "--ssh-identity-file", "--ssh-port", "torch.optim.Muon"),
+    *("btl_tcp_eager_limit", "btl_tcp_rndv_eager_limit"),
     *("Attempt", "(PerReplica:{", "ClusterCoordinator.create_per_worker_dataset.", "my_module.py"),
 }
 """What other programs and libraries have, and nothing here names."""
