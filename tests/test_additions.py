@@ -1,4 +1,4 @@
-"""common/declarations/README.md holds: one script and one entry add a strategy, one folder adds a framework."""
+"""common/declarations/README.md holds: one folder adds a framework, in which a script and an entry add a strategy."""
 
 import json
 import os
@@ -35,15 +35,12 @@ def copy_of_the_checkout(folder):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A copy of this checkout with a strategy in pytorch_impl, and with a framework of its own, that nobody else knows.
+    """A copy of this checkout with a framework of its own that nobody else knows.
 
     The framework's dependency group is served by the environment that has mpi4py and Open MPI already.
     """
     python_for(find("torch_single"))
     folder = copy_of_the_checkout(tmp_path_factory.mktemp("added") / "checkout")
-    shutil.copy(ADDITIONS / "mine.py", folder / "pytorch_impl" / "mine.py")
-    with (folder / "pytorch_impl" / "strategies.py").open("a") as declarations:
-        declarations.write((ADDITIONS / "mine_declaration.txt").read_text())
     shutil.copytree(ADDITIONS / "numpy_impl", folder / "numpy_impl")
     groups = folder / "pyproject.toml"
     group = '[dependency-groups]\nnumpy = [{ include-group = "base" }, { include-group = "mpi" }, "mpi4py==4.1.2"]\n'
@@ -73,30 +70,28 @@ def test_nox_has_their_sessions_in_its_menu(checkout):
     assert status == 0, output
     menu = [line[2:] for line in output.splitlines() if " -> " in line]
     for line in (
-        "torch_mine [strategies] -> What somebody has added; 2 workers unless `-- --workers N` says otherwise.",
         "numpy [development] -> Make the environment of NumPy's strategies; options after `--` are uv's.",
         "numpy_single [strategies] -> No distribution: NumPy's baseline.",
+        "numpy_data_parallel [strategies] -> One process per worker, gradients averaged by MPI; 2 workers unless "
+        "`-- --workers N` says otherwise.",
     ):
         assert line in menu
 
 
 def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
-    status, output = run(checkout, "python", "-m", "common.launching.launch", "torch_ddp", "--pieces", "2")
+    status, output = run(checkout, "python", "-m", "common.launching.launch", "torch_ddp", "--one-message")
     assert (status, output) == (
         2,
-        "lockstep: --pieces has no effect on torch_ddp: leave it out, or choose one of torch_mine.\n",
+        "lockstep: --one-message has no effect on torch_ddp: leave it out, or choose one of numpy_data_parallel.\n",
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "option"),
-    [("torch_mine", "pieces-3"), ("numpy_data_parallel", "one_message-True")],
-)
 @pytest.mark.grid
-def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_their_controls(checkout, name, option):
+def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_their_controls(checkout):
+    name = "numpy_data_parallel"
     tests = [
         f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-pathway]",
-        f"test_options.py::test_a_strategy_follows_the_oracle_with_an_option[{name}-{option}]",
+        f"test_options.py::test_a_strategy_follows_the_oracle_with_an_option[{name}-one_message-True]",
         f"test_contract.py::test_without_exchange_every_worker_does_what_the_declaration_says[{name}]",
         *(f"test_controls.py::test_what_is_broken_is_caught[{name}-{control}]" for control in CONTROLS),
     ]
@@ -108,7 +103,7 @@ def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_
 
 @pytest.mark.grid
 def test_a_comparison_launches_them_and_its_report_shows_them_beside_their_base(checkout):
-    names = ["torch_mine", "numpy_single", "numpy_data_parallel"]
+    names = ["numpy_single", "numpy_data_parallel"]
     scope = ["--strategies", *names, "--workers", "2", "--preset", "digits", "--repetitions", "1"]
     status, output = run(checkout, "python", "-m", "common.sessions.compare", *scope)
     assert status == 0, output

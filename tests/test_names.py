@@ -42,27 +42,7 @@ def test_a_folder_that_serves_every_framework_names_none(folder):
 
 
 @pytest.mark.parametrize(
-    "source",
-    [
-        "BASES = ('torch_single',)",
-        "def torch_loss(): pass",
-        "import horovod_impl",
-        "x = 'started by torchrun'",
-        '"""tensorflow"""',
-    ],
+    "source", ["def torch_loss(): pass", "import horovod_impl", "x = 'started by torchrun'", '"""tensorflow"""']
 )
 def test_a_name_is_found_however_it_is_said(source):
-    assert names_said_in(source, {"torch", "torch_single", "tensorflow", "horovod_impl"})
-
-
-def strategies_that_are_keys(source, names):
-    """The names that are keys of a dictionary in a module, with their lines."""
-    keys = [key for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict) for key in node.keys]
-    return {(key.lineno, key.value) for key in keys if isinstance(key, ast.Constant) and key.value in names}
-
-
-def test_what_the_contract_tests_know_about_a_strategy_stands_in_its_declaration():
-    paths = sorted((ROOT / "tests" / "contract").glob("*.py"))
-    found = {path.name: strategies_that_are_keys(path.read_text(), strategies()) for path in paths}
-    assert {name: keys for name, keys in found.items() if keys} == {}
-    assert strategies_that_are_keys("COPIES = {\n'mine': 1}", {"mine"}) == {(2, "mine")}
+    assert names_said_in(source, {"torch", "tensorflow", "horovod_impl"})

@@ -19,7 +19,6 @@ from reports.tables.results import read_results
 from tests.commands import sessions
 from tests.conftest import run_command
 from tests.reports.pieces import answers
-from tests.skips import MAY_SKIP
 
 MADE = ("tools", "torch")
 
@@ -32,24 +31,6 @@ NEEDS_REQUEST, ON_REQUEST = next(
     if strategy.family.made_on_request
 )
 """A strategy whose environment is made on request, and that environment."""
-
-
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
-    """A copy of this checkout, at a path with a space and an é, whose Horovod no index has."""
-    python_for(find("torch_single"))
-    folder = tmp_path_factory.mktemp("copy") / "an é and a space"
-    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out"))
-    (folder / ".nox").mkdir()
-    for name in MADE:
-        (folder / ".nox" / name).symlink_to(ROOT / ".nox" / name)
-    return folder
-
-
-def nox(checkout, *arguments):
-    command = [str(ROOT / ".nox" / "tools" / "bin" / "nox"), *arguments]
-    without_index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-    return run_command(command, cwd=checkout, **without_index)
 
 
 def test_the_menu_begins_with_where_to_start_and_keeps_each_group_together():
@@ -96,9 +77,18 @@ def test_a_session_makes_the_environments_of_what_it_launches_and_keeps_one_that
 
 
 @pytest.mark.grid
-def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(checkout):
+def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_its_first_page(tmp_path):
+    """In a copy of this checkout, at a path with a space and an é, whose Horovod no index has."""
+    python_for(find("torch_single"))
+    checkout = tmp_path / "an é and a space"
+    shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".*", "__pycache__", "results", "out"))
+    (checkout / ".nox").mkdir()
+    for name in MADE:
+        (checkout / ".nox" / name).symlink_to(ROOT / ".nox" / name)
     strategies = ["--strategies", "torch_single", "horovod_torch", "--workers", "1"]
-    status, output = nox(checkout, "-s", "compare", "--", *strategies, "--repetitions", "1", "--preset", "digits")
+    command = [str(ROOT / ".nox" / "tools" / "bin" / "nox"), "-s", "compare", "--", *strategies]
+    without_index = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+    status, output = run_command([*command, "--repetitions", "1", "--preset", "digits"], cwd=checkout, **without_index)
     assert status != 0
     reason = "The environment horovod can't be made: No solution found when resolving dependencies: "
     assert f"Done without horovod: {reason}" in output
@@ -111,22 +101,25 @@ def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_
     assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_the_tests_without_one_framework_skip_what_needs_it_and_name_it_last(checkout, monkeypatch):
-    # Those of a framework that can be had run on, which the other test shows. CI would allow none of it.
-    monkeypatch.delenv(MAY_SKIP, raising=False)
-    status, output = nox(checkout, "-s", "tests", "--", "tests/horovod_impl/test_check.py", "-k", "gloo")
-    assert status != 0
-    assert " failed" not in output
-    said = output.splitlines()
-    [skipped] = [line for line in said if line.startswith("Skipped, 2: The environment horovod can't be made: ")]
-    # Others than these two may be missing as well.
-    [last] = [line for line in said[said.index(skipped) :] if "Done without " in line]
-    assert {"tensorflow", "horovod"} <= {*last.partition("Done without ")[2].partition(": ")[0].split(" and ")}
+FAILED = {"horovod": "The environment horovod can't be made: No solution found."}
 
 
-def test_a_session_whose_environment_cannot_be_made_ends_with_the_reason(checkout):
-    status, output = nox(checkout, "-s", "horovod_torch")
-    assert status != 0
-    assert "common.launching.launch" not in output
-    assert "The environment horovod can't be made: No solution found when resolving dependencies: " in output
-    assert "Traceback" not in output
+def run_without_horovod(monkeypatch, session, *options):
+    """The commands that a session runs, and the error that it ends with, where Horovod's environment can't be made."""
+    monkeypatch.setattr(installation, "make", lambda *_: FAILED)
+    played = Mock(posargs=[*options])
+    played.error.side_effect = SystemExit
+    with pytest.raises(SystemExit):
+        sessions()[session](played)
+    return [call.args[1:3] for call in played.run.call_args_list], played.error.call_args.args[0]
+
+
+def test_the_tests_go_on_without_one_framework_and_fail_at_their_end(monkeypatch):
+    commands, error = run_without_horovod(monkeypatch, "tests")
+    assert commands == [("-m", "pytest")]
+    assert error == "Done without horovod: The environment horovod can't be made: No solution found"
+
+
+def test_a_session_whose_environment_cannot_be_made_ends_with_the_reason(monkeypatch):
+    commands, error = run_without_horovod(monkeypatch, "horovod_torch")
+    assert (commands, error) == ([], "The environment horovod can't be made: No solution found")
