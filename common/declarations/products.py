@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from common.declarations.library import Measured
+from common.declarations.strategy import check_bounds, option
 from common.errors import UserError
 
 MOST_ROWS = 8192
@@ -39,17 +40,17 @@ class Products:
 
     sizes: tuple[int, ...] = (64, 128, 256, 512, 1024)
     """Rows and columns of the square matrices, one size after the other."""
-    iterations: int = 10
+    iterations: int = option(10, at_least=1)
     """Timed products of each size, each of other matrices."""
-    warmup_iterations: int = 2
+    warmup_iterations: int = option(2, at_least=0)
     """Products of each size before them."""
-    workers: int | None = None
+    workers: int | None = option(None, at_least=1)
     """Processes that share a product; none: as many as the launcher starts."""
-    threads: int = 1
+    threads: int = option(1, at_least=1)
     """Threads that each of them computes with."""
-    seed: int = 0
+    seed: int = option(0, at_least=0)
     """Seed of the matrices."""
-    deadline_seconds: float = 120.0
+    deadline_seconds: float = option(120.0, above=0, at_most=86400)
     """The whole launch is ended after this time, and a rank waits no longer than this for another one."""
     record: Path | None = None
     """File of the launch's record; none: nothing is kept."""
@@ -61,14 +62,7 @@ class Products:
         if not self.sizes or not all(1 <= size <= MOST_ROWS for size in self.sizes):
             sizes = " ".join(map(str, self.sizes))
             raise UserError(f"--sizes {sizes}: give one or more, all of them whole numbers from 1 to {MOST_ROWS}.")
-        if self.iterations < 1 or self.threads < 1:
-            raise UserError("--iterations and --threads: give whole numbers above 0.")
-        if min(self.warmup_iterations, self.seed) < 0:
-            raise UserError("--warmup-iterations and --seed can't be negative: give 0 or more.")
-        if self.workers is not None and self.workers < 1:
-            raise UserError(f"--workers {self.workers}: give a whole number above 0.")
-        if not 0 < self.deadline_seconds <= 86400:
-            raise UserError(f"--deadline-seconds {self.deadline_seconds}: give seconds, more than 0 and at most 86400.")
+        check_bounds(self)
 
 
 def check_workers(way: MatrixProgram, products: Products, workers: int) -> None:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from common.errors import UserError
-
 FIRST_PORT, PORTS = 20_000, 10_000
 """Where ranks meet: a port below those that systems give to whoever asks for any."""
 
@@ -54,25 +52,22 @@ def task_of_step() -> SlurmTask | None:
     """This process as a task of a step of Slurm's; None where srun didn't start this very process.
 
     Whatever a task starts has Slurm's variables too, such as a launcher's workers, and so has a batch script: the
-    process of SLURM_TASK_PID is the task itself (srun(1), "Output environment variables"). Raises UserError for
-    variables that don't describe a step.
+    process of SLURM_TASK_PID is the task itself (srun(1), "Output environment variables").
     """
     if not is_task():
         return None
-    tasks, node = per_node(os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")), _number("SLURM_NODEID")
-    if node >= len(tasks) or sum(tasks) != _number("SLURM_STEP_NUM_TASKS"):
-        raise UserError(_wrong("SLURM_STEP_TASKS_PER_NODE"))
-    for name, count in (("SLURM_PROCID", sum(tasks)), ("SLURM_LOCALID", tasks[node])):
-        if _number(name) >= count:
-            raise UserError(_wrong(name))
+    variables = os.environ
+    # The first name of a list such as `node[07-12,20],login1`.
+    first_host = re.match(r"([^\[,\s]+)(?:\[(\d+)[^\]]*\]([^\[,\s]*))?", variables["SLURM_STEP_NODELIST"])
+    assert first_host, "A step has a node."
     return SlurmTask(
-        rank=_number("SLURM_PROCID"),
-        world_size=_number("SLURM_STEP_NUM_TASKS"),
-        local_rank=_number("SLURM_LOCALID"),
-        local_world_size=tasks[node],
-        first_host=_first_host(),
+        rank=int(variables["SLURM_PROCID"]),
+        world_size=int(variables["SLURM_STEP_NUM_TASKS"]),
+        local_rank=int(variables["SLURM_LOCALID"]),
+        local_world_size=per_node(variables["SLURM_STEP_TASKS_PER_NODE"])[int(variables["SLURM_NODEID"])],
+        first_host="".join(filter(None, first_host.groups())),
         # Steps of one job, and jobs on one host, seldom have the same.
-        port=FIRST_PORT + (_number("SLURM_JOB_ID") * 100 + _number("SLURM_STEP_ID")) % PORTS,
+        port=FIRST_PORT + (int(variables["SLURM_JOB_ID"]) * 100 + int(variables["SLURM_STEP_ID"])) % PORTS,
     )
 
 
@@ -82,24 +77,3 @@ def per_node(text: str) -> list[int]:
     if not all(counts):
         return []
     return [int(count[1]) for count in counts if count for _ in range(int(count[2] or 1))]
-
-
-def _number(name: str) -> int:
-    value = os.environ.get(name, "")
-    if not value.isascii() or not value.isdigit():
-        raise UserError(_wrong(name))
-    return int(value)
-
-
-def _first_host() -> str:
-    """The first name of a list such as `node[07-12,20],login1`."""
-    found = re.match(r"([^\[,\s]+)(?:\[(\d+)[^\]]*\]([^\[,\s]*))?", os.environ.get("SLURM_STEP_NODELIST", ""))
-    if found is None:
-        raise UserError(_wrong("SLURM_STEP_NODELIST"))
-    return "".join(filter(None, found.groups()))
-
-
-def _wrong(name: str) -> str:
-    value = os.environ.get(name)
-    said = "is missing" if value is None else f"is {value!r:.60}"
-    return f"Slurm's variables don't describe a step ({name} {said}): start this program by srun."

@@ -7,18 +7,22 @@ reads the declarations under the user's own Python.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from common.command_line import check_choices, option_name
 from common.contract.task import Task
 from common.contract.work import Order, Recipe, Work
 from common.declarations import slurm
 from common.errors import UserError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 CONVENIENCE_OF = "convenience of"
 """Relation to the same distribution with a hand-written loop."""
@@ -37,21 +41,37 @@ def option(
     *,
     at_least: float | None = None,
     above: float | None = None,
+    at_most: float | None = None,
     in_label: bool = True,
     other_maths: bool = False,
     of_world: bool = False,
     tried: tuple[object, ...] = (),
 ) -> Any:  # noqa: ANN401 (as dataclasses.field: what it is the default of decides)
-    """The default of a field of `Options`, with the bounds of its value.
+    """The default of a field of `Options`, with the bounds of its value, which `check_bounds` holds it to.
 
     A value that isn't the default is named in the label of a launch unless `in_label` is false; with `other_maths` it
     makes the launch compute something else than the oracle on purpose. One that is `of_world` takes effect
     once, when the processes join; it can't change between two trainings in one world. `tried` are the values that the
     contract tests launch the strategy with.
     """
-    metadata = {"at_least": at_least, "above": above, "in_label": in_label, "other_maths": other_maths}
-    metadata |= {"of_world": of_world, "tried": tried}
+    metadata = {"at_least": at_least, "above": above, "at_most": at_most, "in_label": in_label}
+    metadata |= {"other_maths": other_maths, "of_world": of_world, "tried": tried}
     return field(default=default, metadata=metadata)
+
+
+def check_bounds(values: DataclassInstance) -> None:
+    """Raises UserError when a field of this dataclass has a number that is out of the bounds of its `option`."""
+    for each in dataclasses.fields(values):
+        value = getattr(values, each.name)
+        at_least, above, at_most = (each.metadata.get(bound) for bound in ("at_least", "above", "at_most"))
+        if value is None:
+            continue
+        if at_least is not None and not at_least <= value < math.inf:
+            raise UserError(f"{option_name(each.name)} {value}: give {at_least:g} or more.")
+        if above is not None and not above < value < math.inf:
+            raise UserError(f"{option_name(each.name)} {value}: give a number above {above:g}.")
+        if at_most is not None and value > at_most:
+            raise UserError(f"{option_name(each.name)} {value}: give {at_most:g} at most.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +81,7 @@ class Options:
     def __post_init__(self) -> None:
         """Raises UserError for any value that can't be meant."""
         check_choices(self)
-        for each in dataclasses.fields(self):
-            value = getattr(self, each.name)
-            at_least, above = each.metadata.get("at_least"), each.metadata.get("above")
-            if value is None:
-                continue
-            if at_least is not None and not at_least <= value < float("inf"):
-                raise UserError(f"{option_name(each.name)} {value}: give {at_least:g} or more.")
-            if above is not None and not above < value < float("inf"):
-                raise UserError(f"{option_name(each.name)} {value}: give a number above {above:g}.")
+        check_bounds(self)
 
     @property
     def is_elsewhere(self) -> bool:

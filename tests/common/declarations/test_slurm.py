@@ -53,23 +53,3 @@ def test_a_task_of_a_step_knows_its_rank_its_host_and_where_only_its_own_step_me
 def test_what_srun_did_not_start_itself_is_no_task(step, variables):
     step(**variables)
     assert task_of_step() is None
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("SLURM_PROCID", None, "SLURM_PROCID is missing"),
-        ("SLURM_LOCALID", "-1", "SLURM_LOCALID is '-1'"),
-        ("SLURM_STEP_NUM_TASKS", "²", "SLURM_STEP_NUM_TASKS is '²'"),
-        ("SLURM_STEP_TASKS_PER_NODE", "2", "SLURM_STEP_TASKS_PER_NODE is '2'"),
-        ("SLURM_STEP_TASKS_PER_NODE", "2(x2),1,", "SLURM_STEP_TASKS_PER_NODE is"),
-        ("SLURM_STEP_TASKS_PER_NODE", "2(x2),2", "SLURM_STEP_TASKS_PER_NODE is"),
-        ("SLURM_PROCID", "5", "SLURM_PROCID is '5'"),
-        ("SLURM_LOCALID", "2", "SLURM_LOCALID is '2'"),
-        ("SLURM_STEP_NODELIST", "", "SLURM_STEP_NODELIST is ''"),
-    ],
-)
-def test_a_malformed_step_is_one_sentence_with_its_remedy(step, refusal, name, value, said):
-    step(**{name: value})
-    assert said in (text := refusal(task_of_step))
-    assert "start this program by srun" in text

@@ -1,12 +1,13 @@
 """common/declarations/strategy.py: what a declaration says of a strategy's options, launches, traffic and names."""
 
+import dataclasses
+import math
 import os
 from dataclasses import dataclass
 
 import pytest
 
 from common.declarations.strategy import (
-    PROCESS,
     ExchangeOptions,
     Launch,
     Options,
@@ -20,16 +21,37 @@ from common.declarations.strategy import (
     ring_all_reduce,
 )
 
-INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
+
+@dataclass(frozen=True, kw_only=True)
+class Bounded(Options):
+    """Options with a bound of each kind."""
+
+    pause_seconds: float | None = option(None, at_least=0.5)
+    piece_megabytes: float | None = option(None, above=0, at_most=64)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("pause_seconds", (0.499, -math.inf, math.inf, math.nan), "give 0.5 or more."),
+        ("piece_megabytes", (0.0, math.inf, math.nan), "give a number above 0."),
+        ("piece_megabytes", (64.5,), "give 64 at most."),
+    ],
+)
+def test_a_number_out_of_its_bounds_is_refused_with_what_to_give_instead(refusal, name, wrong, said):
+    for value in wrong:
+        text = refusal(lambda value=value: Bounded(**{name: value}))
+        assert text == f"--{name.replace('_', '-')} {value}: {said}"
+
+
+def test_numbers_at_their_bounds_and_none_are_accepted():
+    for values in ({}, {"pause_seconds": 0.5, "piece_megabytes": 64}, {"piece_megabytes": 1e-9}):
+        assert dataclasses.asdict(Bounded(**values)) == {"pause_seconds": None, "piece_megabytes": None} | values
 
 
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"prefetch": -1}, "--prefetch -1: give 0 or more."),
-        ({"piece_megabytes": 0.0}, "--piece-megabytes 0.0: give a number above 0."),
-        ({"piece_megabytes": INFINITE}, "--piece-megabytes inf: give a number above 0."),
-        ({"piece_megabytes": NOT_A_NUMBER}, "--piece-megabytes nan: give a number above 0."),
         ({"codec": "int8"}, "--codec int8: choose one of none, fp16."),
         (
             {"check_replicas": True, "exchange": False},
@@ -37,20 +59,8 @@ INFINITE, NOT_A_NUMBER = float("inf"), float("nan")
         ),
     ],
 )
-def test_a_value_that_cannot_be_meant_is_refused_with_what_to_give_instead(declare, refusal, values, said):
+def test_a_choice_that_cannot_be_meant_is_refused(declare, refusal, values, said):
     assert refusal(lambda: declare().options(**values)) == said
-
-
-def test_a_bound_may_be_a_fraction_and_values_at_bounds_and_none_are_accepted(declare, refusal):
-    @dataclass(frozen=True, kw_only=True)
-    class Bounded(Options):
-        pause_seconds: float | None = option(None, at_least=0.5)
-
-    for value in (0.499, INFINITE, -INFINITE, NOT_A_NUMBER):
-        assert refusal(lambda value=value: Bounded(pause_seconds=value)).endswith("give 0.5 or more.")
-    assert [Bounded().pause_seconds, Bounded(pause_seconds=0.5).pause_seconds] == [None, 0.5]
-    options = declare().options(prefetch=0, piece_megabytes=1e-9, check_replicas=True)
-    assert (options.prefetch, options.piece_megabytes) == (0, 1e-9)
 
 
 def test_options_say_whether_gradients_are_exchanged_and_the_maths_changed(declare):
@@ -96,27 +106,19 @@ def test_in_a_ring_all_reduce_each_worker_sends_twice_the_gradients_but_for_one_
     assert "Patarasuk & Yuan" in traffic.source
 
 
-def launch_of(folder):
-    python = folder / "numpy-alone" / "bin" / "python"
-    return Launch(python, ["numpy_impl/threads.py", "--batch", "32"], 4, 29500, Options())
-
-
-def test_a_single_process_is_started_by_hand(tmp_path):
-    python = str(tmp_path / "numpy-alone" / "bin" / "python")
-    assert PROCESS.command(launch_of(tmp_path)) == [python, "numpy_impl/threads.py", "--batch", "32"]
-
-
 def test_mpirun_is_the_environments_own_or_else_the_systems_and_root_has_to_say_that_it_may(
     tmp_path, monkeypatch, refusal
 ):
+    python = tmp_path / "numpy-alone" / "bin" / "python"
+    launch = Launch(python, ["numpy_impl/threads.py"], 4, 29500, Options())
     own, systems = (tmp_path / folder / "mpirun" for folder in ("numpy-alone/bin", "system"))
     monkeypatch.setenv("PATH", str(systems.parent))
-    said = refusal(lambda: mpirun(launch_of(tmp_path)))
+    said = refusal(lambda: mpirun(launch))
     assert said == "There is no mpirun: run `nox -s numpy-alone` once, or install Open MPI."
     for path in (systems, own):
         path.parent.mkdir(parents=True)
         path.touch(mode=0o755)
-        assert mpirun(launch_of(tmp_path))[0] == str(path)
+        assert mpirun(launch)[0] == str(path)
     for user, is_told in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        assert ("--allow-run-as-root" in mpirun(launch_of(tmp_path))) is is_told
+        assert ("--allow-run-as-root" in mpirun(launch)) is is_told

@@ -95,7 +95,7 @@ def test_ranks_and_sizes_are_the_profiles_or_a_series_or_those_that_are_named(sc
     ("wrong", "said"),
     [
         ({"libraries": ("glue",)}, "no library of collectives named 'glue'"),
-        ({"workers": (1,)}, "two ranks at least"),
+        ({"workers": (1,)}, "--workers 1: give 2 or more"),
         ({"sizes": ("8",), "min_bytes": "8"}, "--sizes and --min-bytes"),
         ({"min_bytes": "eight"}, "isn't a size"),
         ({"min_bytes": "6"}, "aren't a whole number of float32"),
