@@ -1,8 +1,6 @@
 """Records as JSON files that nobody changes: written whole or not at all, and refused where they are damaged."""
 
 import dataclasses
-import json
-from collections import Counter
 from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
@@ -42,12 +40,8 @@ def write_record(path: Path, record: Versioned) -> None:
 def read_record(path: Path, kind: type[Kind]) -> Kind:
     """The record of this kind in `path`. Raises UserError when it is damaged or of an unknown schema version."""
     try:
-        text = path.read_bytes()
-        # This decoder refuses what is no UTF-8 and numbers out of range, but not keys that are there twice.
-        content: object = msgspec.json.decode(text)
-        # Text as this program writes it has every key once; of other text the slow decoder of the library tells.
-        if msgspec.json.format(text, indent=-1) != msgspec.json.encode(content):
-            content = json.loads(text, object_pairs_hook=_unique)
+        # This decoder refuses what is no UTF-8 and numbers out of range, as Python's own doesn't.
+        content: object = msgspec.json.decode(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path} isn't a record that can be read ({_one_line(str(error))}): {_REMEDY}.") from error
     values: dict[str, object] = content if isinstance(content, dict) else {}
@@ -123,14 +117,6 @@ def _fields_of_dataclasses(kind: type) -> dict[str, list[str]]:
     """The names in each dataclass that is a field of the struct."""
     shapes = {name: shape for name, shape in get_type_hints(kind).items() if dataclasses.is_dataclass(shape)}
     return {name: [each.name for each in dataclasses.fields(shape)] for name, shape in shapes.items()}
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        [name, *_] = (name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"the key {name!r:.40} is there twice")
-    return values
 
 
 def _one_line(text: str) -> str:

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from common.contract.task import Task
-from common.declarations.products import Products
 from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.records import ceiling, collective_times, matrix_products
-from common.records.ceiling import Ceiling, ClockedProduct
-from common.records.collective_times import CollectivesRecord, Replayed
+from common.records import ceiling
+from common.records.ceiling import Ceiling
+from common.records.collective_times import Replayed
 from common.records.files import (
     EARLIER_VERSIONS,
     GONE,
@@ -30,27 +29,23 @@ from common.records.files import (
     write_record,
 )
 from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Host, Link, Machine, Virtual
-from common.records.matrix_products import MatrixRecord
 from common.records.quotation import Quotation
 from common.records.trace import Message
 from common.records.training import Accuracy, Memory, Phase, Record, Startup, Window
+from tests.common.laboratory import collective_records
+from tests.common.records import matrix_records
 
 EARLIER = Path(__file__).with_name("schema3.json")
 
-HEADER = {
-    **{"family": "NumPy", "colors": ["#111111"], "status": "ok", "world_size": 2, "threads_per_worker": 1},
-    **{"pinned_cores": [0, 1], "versions": {"numpy": "2.0"}, "started_at": "2026-01-01T00:00:00.000+00:00"},
-    "host": Machine(name="here", processor="Some CPU", cores=2, memory_bytes=2**33, gpus=["one"], system="Linux 6"),
-    "hosts": [
-        Host(name="one", hostname="one.local", workers=1, clock_offset_seconds=-3.5, clock_uncertainty_seconds=1e-4),
-        Host(name="two", workers=1, cores=2, processor="Some CPU", address="10.0.0.2", interface="eth0"),
-    ],
-    **{"virtual": Virtual(bandwidth_bits_per_second=1e8), "link": Link(bytes_per_second=1e7, round_trip_seconds=1e-4)},
-}
+LINK = Link(bytes_per_second=1e7, round_trip_seconds=1e-4)
 STARTUP = Startup(imports=1.0, world=0.5, first_step=0.25)
 KINDS = {
     "training": Record(
-        **HEADER,
+        **{"family": "NumPy", "colors": ["#111111"], "status": "ok", "world_size": 2, "threads_per_worker": 1},
+        **{"pinned_cores": [0, 1], "versions": {"numpy": "2.0"}, "started_at": "2026-01-01T00:00:00.000+00:00"},
+        host=Machine(name="here", processor="Some CPU", cores=2, memory_bytes=2**33, gpus=["one"], system="Linux 6"),
+        hosts=[Host(name="one", workers=1, clock_offset_seconds=-3.5), Host(name="two", workers=1, interface="eth0")],
+        **{"virtual": Virtual(bandwidth_bits_per_second=1e8), "link": LINK},
         **{"strategy": "numpy_threads", "synchronous": True, "scaling": "weak", "examples_per_step": 64},
         task=Task(data_dir=Path("data"), workers=2, final_learning_rate=0.5),
         options={"exchange": True, "codec": "none", "megabytes": 0.5, "steps": 3, "nothing": None},
@@ -62,32 +57,15 @@ KINDS = {
         memory_bytes=[Memory(parameters=4, gradients=4), Memory()],
         phases=[Phase(name="talk", seconds=0.5, meaning="talking")],
     ),
-    "collectives": CollectivesRecord(
-        **HEADER,
-        **{"library": "threads", "title": "threads", "sweep": Sweep(sizes=("8", "4K"), messages=Path("messages"))},
+    "collectives": collective_records.record(
+        collective_records.cell(messages=[Message(collective="broadcast", size_bytes=8)]),
+        sweep=Sweep(sizes=("8", "4K"), messages=Path("messages")),
         replayed=Replayed(strategy="numpy_threads", launch="one", source="a graph", under_way_seconds=[0.5]),
-        cells=[
-            collective_times.Cell(
-                **{"collective": "step", "size_bytes": 8, "status": "ok", "sent_bytes": 100.5, "counted_calls": 3},
-                **{"entered_seconds": [[0.0], [-1e-3]], "left_seconds": [[0.5], [0.75]]},
-                messages=[Message(collective="broadcast", size_bytes=8)],
-            )
-        ],
     ),
-    "matrix products": MatrixRecord(
-        **HEADER,
-        **{"way": "rows", "title": "by rows", "kind": "rows", "products": Products(sizes=(8, 16), workers=2)},
-        cells=[matrix_products.Cell(size=8, parts=["product"], moments_seconds=[[[0.0, 1.0]]])],
-    ),
+    "matrix products": matrix_records.record("rows_gloo", {8: 1.0}),
     "ceiling": Ceiling(
-        **HEADER,
+        **{"family": "NumPy", "status": "ok", "world_size": 2, "threads_per_worker": 1, "started_at": "now"},
         **{"framework": "numpy", "preset": "digits", "dimensions": [8, 4], "rows": 2, "variables": {"A": "1"}},
-        products=[
-            ClockedProduct(
-                **{"layer": 0, "kind": "forward", "rows": 2, "inputs": 8, "outputs": 4, "way": "as trained"},
-                windows=[ceiling.Window(repetitions=2, seconds=0.5)],
-            )
-        ],
         exchange=[ceiling.Window(repetitions=1, seconds=0.5)],
     ),
 }
@@ -133,34 +111,26 @@ def test_a_record_comes_back_as_it_was_written_and_is_taken_for_no_other_kind(re
         assert read_record(path, type(record)) == record
 
 
-@every_kind
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_is_never_written_nor_taken_for_a_missing_one(record, number, path):
-    changes = [{"link": Link(bytes_per_second=number, round_trip_seconds=0.0)}]
-    changes += [{field: number} for field in record.__struct_fields__ if isinstance(getattr(record, field), float)]
-    if isinstance(record, Record):
-        changes += [{"losses": [number]}, {"options": {"megabytes": number}}]
-    for change in changes:
+def test_a_number_that_is_not_finite_is_never_written_nor_taken_for_a_missing_one(number, path):
+    link = structs.replace(LINK, bytes_per_second=number)
+    changes = {"link": link, "losses": [number], "options": {"megabytes": number}, "final_accuracy": number}
+    for field, value in changes.items():
         with pytest.raises(ValueError):
-            write_record(path, structs.replace(record, **change))
+            write_record(path, structs.replace(KINDS["training"], **{field: value}))
     assert list(path.parent.iterdir()) == []
 
 
 HOSTILE = {
     "nothing": "",
     "half": '{"schema_version": 5',
-    "two documents": "{} {}",
     "no text": b"\xff\xfe\x00",
-    "deep lists": "[" * 100_000,
-    "deep objects": '{"losses": ' * 100_000,
+    "deep": '{"losses": ' * 100_000,
     "deep and whole": '{"schema_version": 5, "losses": ' + "[" * 5000 + "]" * 5000 + "}",
     "NaN": '{"schema_version": 5, "losses": [NaN]}',
     "1e999": '{"schema_version": 5, "losses": [1e999]}',
     "5000 digits": '{"schema_version": 5, "first_step": ' + "9" * 5000 + "}",
     "lone surrogate": '{"schema_version": 5, "reason": "\\ud800"}',
-    "bare surrogate": '{"schema_version": 5, "reason": "\ud800"}'.encode("utf-8", "surrogatepass"),
-    "key twice": '{"schema_version": 5, "status": "failed", "status": "ok"}',
-    "inner key twice": '{"schema_version": 5, "host": {"name": "a", "name": "b"}}',
 }
 
 
@@ -173,18 +143,17 @@ def test_what_is_no_strict_json_is_refused_in_one_line(content, path, refusal):
     assert len(text) < 600
 
 
-@pytest.mark.parametrize("content", ["[]", "3", "null", '"record"', "{}", '{"dependencies": {"numpy": "2.4.6"}}'])
+@pytest.mark.parametrize("content", ["[]", "{}", '{"dependencies": {"numpy": "2.4.6"}}'])
 def test_what_never_was_a_record_is_called_that(content, path, refusal):
     path.write_text(content)
     text = refusal(lambda: read_record(path, Record))
     assert text == f"{path} never was a record of this program: move it out of the folder."
 
 
-@every_kind
-@pytest.mark.parametrize("version", ["0", "2", "6", "3.0", '"3"', "null", "true", "[3]", "9" * 400, '"a\\nb"'])
-def test_another_schema_version_is_refused_whatever_else_the_file_holds(record, version, path, refusal):
+@pytest.mark.parametrize("version", ["2", "6", "3.0", '"3"', "true", "9" * 400, '"a\\nb"'])
+def test_another_schema_version_is_refused_whatever_else_the_file_holds(version, path, refusal):
     path.write_text(f'{{"schema_version": {version}}}')
-    text = refusal(lambda: read_record(path, type(record)))
+    text = refusal(lambda: read_record(path, Record))
     assert text.startswith(f"{path} is of schema version ")
     assert text.endswith(", this program reads 5: delete it and run its launch again.")
 
@@ -202,33 +171,21 @@ DAMAGE = {
     ("world_size",): (-1, 2.5, True, None, "2", 10**400, MISSING),
     ("windows",): (None, {}),
     ("windows", 0): (None, {"rank": 0, "step": 0, "steps": 1}),
-    ("windows", 0, "seconds"): (5e-324, 0, -0.5, 1e10, "0.5", None),
-    ("windows", 0, "rank"): (-1, 0.5),
-    ("windows", 0, "steps"): (0, -25),
+    ("windows", 0, "seconds"): (5e-324, -0.5, 1e10, "0.5", None),
+    ("windows", 0, "steps"): (0,),
     ("windows", 0, "own_seconds"): (-0.1,),
     ("losses",): ("x", [1.0, "x"], [10**400], [[]]),
-    ("shard_losses",): ([1.0],),
-    ("host", "gpus"): ([3],),
-    ("host", "memory_bytes"): (-1,),
-    ("hosts", 0, "workers"): (-1,),
     ("hosts", 0, "clock_offset_seconds"): (1e10,),
-    ("startup_seconds", "imports"): (-1,),
+    ("link", "bytes_per_second"): (-1,),
     ("accuracies", 0, "accuracy"): (-0.1, 1.1),
-    ("phases", 0, "seconds"): (-1,),
-    ("distributed_by", 0, "line"): (0,),
     ("status",): ("fine", MISSING),
-    ("final_accuracy",): (1.5, -0.5, "half"),
-    ("strategy",): (MISSING,),
-    ("started_at",): (MISSING,),
-    ("options", "steps"): (10**400, [3], {}),
-    ("task",): (None, {}, [], "x", MISSING),
+    ("options", "steps"): (10**400, [3]),
+    ("task",): (None, {}, [], MISSING),
     ("task", "steps"): (0, 10**9, 10**400, "many", None, MISSING),
-    ("task", "dimensions"): (64, None, [64], [64, 0], [64, 10**9, 10], MISSING),
-    ("task", "batch"): (0, 10**9, "many"),
-    ("task", "preset"): ("moon", None),
-    ("task", "seed"): (-1, "x", MOST + 1, 10**400, MISSING),
-    ("task", "deadline_seconds"): (0, 1e300),
-    ("task", "record"): (3, [], MISSING),
+    ("task", "dimensions"): (64, [64], [64, 10**9, 10]),
+    ("task", "preset"): ("moon",),
+    ("task", "seed"): (-1, MOST + 1),
+    ("task", "record"): (3,),
     **dict.fromkeys([("unknown",), ("task", "barch"), ("host", "unknown"), ("windows", 0, "unknown")], (1,)),
 }
 
@@ -286,7 +243,6 @@ def test_whatever_stands_in_place_of_a_value_is_a_record_or_one_line(data, tmp_p
 def test_the_records_of_a_folder_come_in_order_and_damaged_ones_are_left_out_and_named(tmp_path):
     for name in ("b", "c", "a"):
         write_record(tmp_path / f"{name}.json", structs.replace(KINDS["training"], strategy=name))
-    (tmp_path / "a.log").write_text("not a record")
     (tmp_path / "a.json.cells").write_text("{}")
     (tmp_path / "d.json").write_text("{")
     # Hidden files are not looked at.
@@ -311,6 +267,5 @@ def test_a_launch_of_an_earlier_commit_is_read_and_comes_back_and_damage_is_refu
     assert read_record(path, Record) == record
     path.write_text(json.dumps(with_value(values, ("task", "momentum"), MISSING)))
     assert read_record(path, Record).task.momentum == 0.0
-    for place, value in [(("windows", 0, "seconds"), 5e-324), (("task", "steps"), 10**9), (("unknown",), 1)]:
-        path.write_text(json.dumps(with_value(values, place, value)))
-        assert "is damaged" in refusal(lambda: read_record(path, Record))
+    path.write_text(json.dumps(values | {"unknown": 1}))
+    assert "is damaged" in refusal(lambda: read_record(path, Record))
