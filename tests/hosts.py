@@ -89,21 +89,6 @@ class Cluster:
         """The command line that runs `command` on the head, where it finds the cluster's description."""
         return self.made.enter(*command)
 
-    def pull_cable(self, host: VirtualHost) -> None:
-        """From now on nothing reaches this host, and nothing from it anybody."""
-        self._set_cable(host, "down")
-
-    def plug_cable(self, host: VirtualHost) -> None:
-        """Undo `pull_cable`."""
-        self._set_cable(host, "up")
-
-    def _set_cable(self, host: VirtualHost, state: str) -> None:
-        program = (
-            "import sys; from pyroute2 import IPRoute; routes = IPRoute()\n"
-            "routes.link('set', index=routes.link_lookup(ifname=sys.argv[1])[0], state=sys.argv[2])"
-        )
-        self.head.run(sys.executable, "-c", program, f"port{1 + self.hosts.index(host)}", state)
-
     def shape(self, link: Cable) -> None:
         """Make the cables like this from now on."""
         self._on_head(f"described().shape({link!r})")

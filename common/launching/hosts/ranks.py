@@ -94,7 +94,7 @@ def run_over_hosts(
     The log gets the output of all, with the host's name before each line. Where the launch fails, lacks the first of
     its `files`, or is ended by a signal, every one of the comparison's `hosts` is swept of the launch's processes:
     launchers start some on hosts of their own accord. `files` names what is to come back from the first host that has a
-    folder: a host that sends anything else fails the launch. Raises UserError where nothing can be started on a host.
+    folder. Raises UserError where nothing can be started on a host.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     parts: list[_Part] = []
@@ -231,21 +231,10 @@ def _with_files(outcome: HostsOutcome, parts: Sequence[_Part], names: Sequence[s
         folders, seconds = folders[:1], _SWEEP_SECONDS
         folders = [part for part in folders if not (is_lost and part.host.name == outcome.failed_host)]
     requests = {part.host: {"folder": part.folder, "names": names if part is folders[0] else ()} for part in folders}
-    for answer in place.ask("collect", requests, seconds):
-        host, files = answer.host.name, dict(outcome.files)
-        if answer.failure:
-            status = LOST_STATUS if answer.lost else FAILED_STATUS
-            return outcome if outcome.status else HostsOutcome(status, host, answer.failure)
-        for name, content in answer.values.items():
-            try:
-                if answer.host != folders[0].host or name not in names:
-                    raise ValueError(name)
-                files[name] = msgspec.convert(content, bytes)
-            except (ValueError, msgspec.ValidationError):
-                reason = (
-                    f"{host} sent back something else than the files that it was asked for ({name[:99]!a}), and "
-                    f"nothing of it was kept: see who has changed the checkout on {host}."
-                )
-                return HostsOutcome(outcome.status or FAILED_STATUS, host, reason)
-        outcome = dataclasses.replace(outcome, files=files)
-    return outcome
+    answers = place.ask("collect", requests, seconds)
+    if failed := next((answer for answer in answers if answer.failure), None):
+        status = LOST_STATUS if failed.lost else FAILED_STATUS
+        return outcome if outcome.status else HostsOutcome(status, failed.host.name, failed.failure)
+    # Any other name that a host sends could be a path to anywhere.
+    files = {name: answers[0].values[name] for name in names if name in answers[0].values} if answers else {}
+    return dataclasses.replace(outcome, files=msgspec.convert(files, dict[str, bytes]))

@@ -1,5 +1,6 @@
 """The options that name the hosts of a comparison over several, real or virtual: a list, or a file in MPI's format."""
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from common.launching.hosts import slurm
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.places.place import Host
 from common.launching.places.ssh import SshHost
-from common.launching.virtual_hosts.description import Cable, parse_bandwidth, parse_duration
+from common.launching.virtual_hosts import cores
+from common.launching.virtual_hosts.description import MOST_HOSTS, Cable, parse_bandwidth, parse_duration
 
 _UNLIMITED = "unlimited"
 """The bandwidth of a link that is as fast as this machine makes it."""
@@ -47,10 +49,10 @@ class Selection(SlurmOptions):
             raise UserError(
                 "--bandwidth, --delay and --cores-per-host are those of virtual hosts: add --virtual-hosts."
             )
-        if self.virtual_hosts is not None and self.virtual_hosts < 2:
-            raise UserError(f"--virtual-hosts {self.virtual_hosts}: give 2 or more, or leave it out.")
-        if self.cores_per_host is not None and not 0 < self.cores_per_host < float("inf"):
-            raise UserError(f"--cores-per-host {self.cores_per_host:g}: give a number above 0.")
+        if self.virtual_hosts is not None and not 2 <= self.virtual_hosts <= MOST_HOSTS:
+            raise UserError(f"--virtual-hosts {self.virtual_hosts}: give 2 to {MOST_HOSTS}, or leave it out.")
+        if self.cores_per_host is not None and not cores.FEWEST <= self.cores_per_host < math.inf:
+            raise UserError(f"--cores-per-host {self.cores_per_host:g}: give a number of {cores.FEWEST:g} or more.")
         # What is read of them refuses a bandwidth and a time that isn't one.
         _ = self.first_cable
         if len(set(self.bandwidths_bits_per_second)) < len(self.bandwidth):

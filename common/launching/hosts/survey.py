@@ -56,12 +56,10 @@ def refuse(surveyed: Sequence[HostFacts]) -> None:
                 f"{one.host.name} and {other.host.name} are the same machine, {one.hostname}: name it once, with all "
                 "of its slots."
             )
-    commits = [_short(facts.commit) for facts in surveyed]
+    commits = [facts.commit or "none" for facts in surveyed]
     _refuse_difference("commit", surveyed, commits, "check out the same commit on all hosts")
-    # Short names are for people: what differs further on has to be seen as well.
-    if len({(facts.commit, facts.changes) for facts in surveyed}) > 1:
-        changes = [f"{facts.commit}, {str(facts.changes)[:_COMMIT_LETTERS]}" for facts in surveyed]
-        _refuse_difference("changes to the commit", surveyed, changes, "take the same files to all hosts")
+    changes = [facts.changes or "none" for facts in surveyed]
+    _refuse_difference("changes to the commit", surveyed, changes, "take the same files to all hosts")
     _refuse_difference("Python", surveyed, [facts.python for facts in surveyed], "install the same on all hosts")
     for name in surveyed[0].environments:
         remedy = f"make the environment by `nox -s {name}` on all of them, or on none"
@@ -109,9 +107,10 @@ def table(surveyed: Sequence[HostFacts]) -> Table:
     )
     for facts in surveyed:
         route, clock = facts.route, facts.clock
+        commit, plus, changes = (facts.commit or "none").partition("+")
         rows.add_row(
             facts.host.name,
-            _short(facts.commit),
+            commit[:_COMMIT_LETTERS] + plus + changes,
             facts.python,
             str(facts.cores),
             str(facts.machine.cores),
@@ -121,14 +120,6 @@ def table(surveyed: Sequence[HostFacts]) -> Table:
             f"{clock.offset_seconds:+.6f} s ± {clock.uncertainty_seconds * 1e6:.0f} µs",
         )
     return rows
-
-
-def _short(commit: str | None) -> str:
-    """The first letters of a commit, and whether files differ from it."""
-    if commit is None:
-        return "none"
-    letters, plus, changes = commit.partition("+")
-    return letters[:_COMMIT_LETTERS] + plus + changes
 
 
 def _listed(versions: Mapping[str, str] | None) -> str:

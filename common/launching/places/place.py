@@ -174,7 +174,7 @@ def print_answer(values: object) -> None:
 
 def values_in(line: bytes) -> dict[str, Any] | None:
     """What an agent said in a line, or None where something else printed it, such as the user's shell as it started."""
-    with suppress(msgspec.DecodeError, RecursionError):  # The latter where lists are nested without end.
+    with suppress(msgspec.DecodeError):
         return msgspec.json.decode(line, type=dict[str, Any])
     return None
 

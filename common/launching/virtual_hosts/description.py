@@ -16,6 +16,9 @@ from common.launching.virtual_hosts import packets
 VARIABLE = "LOCKSTEP_VIRTUAL_HOSTS"
 """Environment variable that describes the cluster to what runs on its head."""
 
+MOST_HOSTS = 250
+"""As many as have an address, beside the head."""
+
 HEAD_NAME, HEAD_ADDRESS = "head", "10.77.0.254"
 """Of the place that reaches every host, and is none of them."""
 
@@ -145,9 +148,6 @@ def address_of(number: int) -> str:
 
 def parse_bandwidth(text: str) -> float:
     """Bits per second, of what tc(8) calls a rate: `100mbit`. Raises UserError for anything else."""
-    if bytes_asked := re.fullmatch(r"([\d.]+)([kmg]?)bps", text.lower()):
-        number, unit = bytes_asked.groups()
-        raise UserError(f"{text} would be bytes per second, as tc says it: write {number}{unit}bit for bits.")
     return _parse(text, _BIT_UNITS, "a bandwidth", "100mbit (bit, kbit, mbit or gbit)")
 
 

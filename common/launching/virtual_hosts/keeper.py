@@ -177,29 +177,26 @@ def _reporting(control: socket.socket, work: Callable[[], object]) -> NoReturn:
 
 def _serve(maker: socket.socket, server: socket.socket, wires: cables.Cables, names: Sequence[str]) -> None:
     """Shape the links of these hosts, and plug them in and out, as programs on the head ask, until the maker leaves."""
-    connections: set[socket.socket] = set()
-    _reap()
     while True:
-        readable, _, _ = select.select([maker, server, *connections], [], [])
+        _reap()
+        readable, _, _ = select.select([maker, server], [], [])
         if maker in readable:
             return
-        if server in readable:
-            connections.add(server.accept()[0])
-        for connection in connections.intersection(readable):
-            connections.remove(connection)
-            # Shaping waits for children of its own.
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            with connection, suppress(OSError):
-                try:
-                    wish = packets.receive(connection, Wish)
-                    if wish.link:
-                        wires.shape(wish.link)
-                    else:
-                        wires.plug(names.index(wish.name), wish.is_in)
-                    packets.send(connection)
-                except Exception as error:
-                    packets.send(connection, error)
-            _reap()
+        connection, _ = server.accept()
+        # Whoever asks does so at once, and the maker isn't heard meanwhile.
+        connection.settimeout(1.0)
+        # Shaping waits for children of its own.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        with connection, suppress(OSError):
+            try:
+                wish = packets.receive(connection, Wish)
+                if wish.link:
+                    wires.shape(wish.link)
+                else:
+                    wires.plug(names.index(wish.name), wish.is_in)
+                packets.send(connection)
+            except Exception as error:
+                packets.send(connection, error)
 
 
 def _reap(_number: int = 0, _frame: FrameType | None = None) -> None:

@@ -5,7 +5,6 @@ of its own, /dev/shm and /var/tmp in memory, and an ssh server that asks nothing
 it, however that ends.
 """
 
-import math
 import os
 import secrets
 import shutil
@@ -26,9 +25,6 @@ from common.launching.virtual_hosts import cores, packets
 from common.launching.virtual_hosts.description import UNSHAPED, Cable, Description
 from common.measurement import machine
 from common.paths import ROOT
-
-MOST_HOSTS = 250
-"""As many as have an address, beside the head."""
 
 KEEPER = "common.launching.virtual_hosts.keeper"
 """The program that makes a cluster."""
@@ -80,11 +76,7 @@ def virtual_hosts(count: int, link: Cable = UNSHAPED, cores_per_host: float | No
 
     Raises UserError where the system doesn't allow all this.
     """
-    if not 1 <= count <= MOST_HOSTS:
-        raise UserError(f"{count} virtual hosts: give 1 to {MOST_HOSTS}.")
     if cores_per_host is not None:
-        if not cores.FEWEST <= cores_per_host < math.inf:
-            raise UserError(f"{cores_per_host:g} cores per host: give a number of {cores.FEWEST:g} or more.")
         cores.remove_abandoned()
     if not shutil.which("unshare"):
         raise UserError("No virtual hosts: unshare of util-linux not found: install util-linux.")

@@ -64,23 +64,24 @@ while [ $# -gt 2 ]; do shift; done
 case "$1 $2" in
     gone*) echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255;;
     silent*run) echo '{"folder": null}'; exec sleep 600;;
-    silent*) exit 255;;
+    silent*sweep) exit 255;;
+    silent*) exec sleep 600;;
     chatty*run) echo '{"folder": null}'; exec yes;;
-    chatty*) ;;
+    chatty*) printf '{"a": "'; head -c 200000 /dev/zero | tr '\\0' x; echo '"}';;
     hostile*run) echo '{"folder": "a folder"}';;
-    hostile*collect) printf %s "$COLLECTED";;
+    hostile*collect) echo '{"run.json": "eA==", "../../x": "eA=="}';;
     hostile*) ;;
-    *) exec /bin/sh -c "$2";;
+    *) echo Welcome!; exec /bin/sh -c "$2";;
 esac
 """
 
 
 @pytest.fixture
 def played_ssh(tmp_path, monkeypatch):
-    """`ssh` in PATH that reaches this machine under any name but four.
+    """`ssh` in PATH that reaches this machine, whose shell prints a line first, under any name but four.
 
-    `gone` and `silent` lose what runs, `chatty` never stops to print; `hostile` sends back what the variable
-    COLLECTED has.
+    `gone` and `silent` lose what runs, `chatty` never stops to print, and answers more than a pipe holds. `hostile`
+    sends back a file that it wasn't asked for.
     """
     programs = tmp_path / "programs"
     programs.mkdir()

@@ -22,18 +22,10 @@ def measured(bits, seconds):
     return Link(bytes_per_second=bits / 8 * PAYLOAD_BYTES / WIRE_BYTES, round_trip_seconds=seconds)
 
 
-@pytest.mark.parametrize(
-    ("asked", "link"),
-    [
-        (ASKED, measured(100e6, 0.002)),
-        (ASKED, measured(91e6, 0.0021)),
-        (ASKED, measured(109e6, 0.0019)),
-        (Cable(None), measured(123e6, 0.5)),
-    ],
-    ids=["as asked", "a little less", "a little more", "nothing was asked for"],
-)
-def test_a_link_within_a_tenth_of_what_was_asked_for_is_accepted(asked, link):
-    assert check(asked, link) == link
+@pytest.mark.parametrize(("bits", "seconds"), [(91e6, 0.0021), (109e6, 0.0019)])
+def test_a_link_within_a_tenth_of_what_was_asked_for_is_accepted(bits, seconds):
+    link = measured(bits, seconds)
+    assert check(ASKED, link) == link
 
 
 @pytest.mark.parametrize(
@@ -46,12 +38,12 @@ def test_a_link_within_a_tenth_of_what_was_asked_for_is_accepted(asked, link):
     ],
 )
 def test_a_link_that_misses_what_was_asked_for_by_more_than_a_tenth_is_refused(bits, seconds, said, refusal):
-    assert said in refusal(lambda: check(ASKED, measured(bits, seconds)))
+    link = measured(bits, seconds)
+    assert said in refusal(lambda: check(ASKED, link))
+    assert check(Cable(None), link) == link, "Nothing was asked for."
 
 
-def test_a_single_host_or_a_lost_one_is_said_instead_of_a_measurement(refusal):
-    single = Description(ASKED, None, ("host1",), (2,), (1,))
-    assert "A single virtual host has no link to measure" in refusal(lambda: measure(single, 0.5))
+def test_a_lost_host_is_said_instead_of_a_measurement(refusal):
     gone = subprocess.Popen(["true"])
     gone.wait()
     with_a_lost_one = Description(ASKED, None, ("host1", "host2"), (gone.pid, gone.pid), (1, 1))
