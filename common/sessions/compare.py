@@ -53,7 +53,7 @@ from common.sessions.probes import PlannedProbe
 from common.sessions.session import Options, Output, Session, Stage, begin, console_for, counted, in_words, report
 
 TOLERANCE = 0.05
-"""By which share a step may take longer than with the other commit, unless it is told otherwise."""
+"""The default of --tolerance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +69,12 @@ class Arguments:
     against_commit: str | None = None
     """Make the launches of every round with this commit's files as well, and end with status 1 where this checkout is
     slower, or where nothing could be compared."""
-    tolerance: float | None = None
-    """By which share a step may take longer than with that commit; none: 0.05."""
+    tolerance: float = TOLERANCE
+    """By which share a step may take longer than with that commit."""
 
     def __post_init__(self) -> None:
         """Raises UserError for a tolerance without a commit, and for a commit or an address over several hosts."""
-        if self.tolerance is not None and self.against_commit is None:
+        if self.tolerance != TOLERANCE and self.against_commit is None:
             raise UserError(
                 f"--tolerance {self.tolerance:g} has no effect without --against-commit: name a commit there, or leave "
                 "--tolerance out."
@@ -100,9 +100,9 @@ def main() -> None:
         _print_plan(console, scope, arguments.against_commit)
         return
     ensure_writable(arguments.output.out)
-    against, identity = None, repr(scope) + ("" if selection.is_here else f"\n{selection}{chosen_hosts.kind_of(hosts)}")
+    against, identity = None, chosen_hosts.identity(scope, selection, hosts)
     if arguments.against_commit is not None:
-        against = find(arguments.against_commit, TOLERANCE if arguments.tolerance is None else arguments.tolerance)
+        against = find(arguments.against_commit, arguments.tolerance)
         identity += f"\nagainst {against.commit}"
     job = slurm.job() if selection.slurm else None
     with begin(console, "compare", arguments, identity, kind=scope.profile, job=job) as session:

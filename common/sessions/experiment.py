@@ -184,11 +184,10 @@ def run(experiment: Experiment[Any]) -> None:
     if selection.submit:
         submission.submit(console, experiment.name, module, arguments)
         return
-    hosts, identity = None, ""
-    if isinstance(selection, Selection):
-        hosts, spread = chosen_hosts.find(console, module, selection, scope.ranks, output.plan)
+    workers = scope.ranks if isinstance(selection, Selection) else (1,)
+    hosts, spread = chosen_hosts.find(console, module, selection, workers, output.plan)
+    if spread:
         scope = dataclasses.replace(scope, spread=spread)
-        identity = "" if selection.is_here else f"\n{selection}"
     if output.plan:
         results = arguments.session.results
         plan = experiment.plan(scope, results) if experiment.plan else _plan(experiment, scope)
@@ -198,11 +197,9 @@ def run(experiment: Experiment[Any]) -> None:
         return
     ensure_writable(output.out)
     experiment.prepare(scope, arguments.session.results)
-    if not isinstance(selection, Selection):
-        hosts = chosen_hosts.on_one_host(console, selection)
-    identity = repr(scope) + identity + chosen_hosts.kind_of(hosts)
-    job, kind = slurm.job() if selection.slurm else None, experiment.results
-    with begin(console, experiment.name, arguments, identity, kind, job) as session:
+    identity = chosen_hosts.identity(scope, selection, hosts)
+    job = slurm.job() if selection.slurm else None
+    with begin(console, experiment.name, arguments, identity, experiment.results, job) as session:
         _measure(session, experiment, scope, hosts or HERE)
     sys.exit(conclude(console, experiment, session.folder, output.out))
 

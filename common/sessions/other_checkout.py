@@ -1,9 +1,8 @@
 """The files of another commit, beside this checkout: what a comparison against that commit launches as well."""
 
-import ast
 import math
 import os
-import shlex
+import re
 import shutil
 import subprocess
 import tomllib
@@ -16,15 +15,14 @@ from common.declarations.catalogue import families
 from common.errors import UserError
 from common.files import write_atomically
 from common.paths import ROOT
-from common.records.files import EARLIER_VERSIONS, GONE
+from common.records.files import EARLIER_VERSIONS
 from common.records.header import SCHEMA_VERSION
-from common.records.training import Record
 
 RECORDS = "against_records"
 """The folder in a comparison's folder that has the records and logs of the other checkout."""
 
 _RECORD_MODULES = ("common/records/header.py", "common/records/training.py")
-"""Where a commit has the header of its records and its `Record`."""
+"""Where a commit has the version of its records: earlier ones in the second module."""
 
 _OF_A_HOOK = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
 """Variables by which a git hook that starts a comparison would name its own repository, whichever is asked for."""
@@ -54,15 +52,12 @@ def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
     if not 0 <= tolerance < math.inf:
         raise UserError(f"--tolerance {tolerance:g}: give a share of 0 or more, such as 0.05.")
     top = _git(root, "rev-parse", "--show-cdup")
-    if "safe.directory" in top.stderr:
-        raise UserError(
-            f"git doesn't trust {root}, which another user owns: run `git config --global --add safe.directory "
-            f"{shlex.quote(str(root))}`."
-        )
     if top.returncode or top.stdout.strip():
+        # What git says of a checkout of another user's names the remedy.
+        said = f" ({' '.join(top.stderr.split())})" if top.stderr else ""
         raise UserError(
-            f"{root} isn't a git checkout, so there is no commit to compare with: clone the repository, or leave out "
-            "--against-commit."
+            f"{root} isn't a git checkout{said}, so there is no commit to compare with: clone the repository, or leave "
+            "out --against-commit."
         )
     commit = _commit(rev, root)
     difference = _git(root, "diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", commit, "--").stdout
@@ -126,29 +121,17 @@ def _commit(rev: str, root: Path) -> str:
 def _check_records(rev: str, commit: str, head: str, root: Path) -> None:
     """Raises UserError where this program couldn't read the commit's records."""
     later = "name a later commit of this project"
-    other_way = f"check that commit out, and compare it with --against-commit {head[:10]}"
-    try:
-        # A module that isn't there is an empty one.
-        modules = [ast.parse(_git(root, "show", f"{commit}:{place}").stdout) for place in _RECORD_MODULES]
-    except SyntaxError:
-        modules = []
-    version, fields = None, set[str]()
-    for node in (node for module in modules for node in module.body):
-        if isinstance(node, ast.Assign) and [ast.unparse(each) for each in node.targets] == ["SCHEMA_VERSION"]:
-            version = int(ast.literal_eval(node.value))
-        if isinstance(node, ast.ClassDef) and node.name in ("Header", "Record"):
-            annotated = [each for each in node.body if isinstance(each, ast.AnnAssign)]
-            fields |= {ast.unparse(each.target) for each in annotated if "ClassVar" not in ast.unparse(each.annotation)}
+    # A module that isn't there is an empty one.
+    modules = "\n".join(_git(root, "show", f"{commit}:{place}").stdout for place in _RECORD_MODULES)
+    version = re.search(r"^SCHEMA_VERSION = (\d+)$", modules, re.MULTILINE)
     if version is None:
         raise UserError(f"{rev} has no records that could be compared: {later}.")
-    if version not in (*EARLIER_VERSIONS, SCHEMA_VERSION):
-        remedy = other_way if version > SCHEMA_VERSION else later
+    if int(version[1]) not in (*EARLIER_VERSIONS, SCHEMA_VERSION):
+        other_way = f"check that commit out, and compare it with --against-commit {head[:10]}"
         raise UserError(
-            f"{rev} writes records of schema version {version}, this checkout of {SCHEMA_VERSION}, which can't be "
-            f"compared: {remedy}."
+            f"{rev} writes records of schema version {version[1]}, this checkout of {SCHEMA_VERSION}, which can't be "
+            f"compared: {other_way if int(version[1]) > SCHEMA_VERSION else later}."
         )
-    if unknown := fields - {*Record.__struct_fields__} - GONE:
-        raise UserError(f"{rev} records {', '.join(sorted(unknown))}, which this checkout doesn't know: {other_way}.")
 
 
 def _notes(rev: str, commit: str, root: Path) -> tuple[str, ...]:

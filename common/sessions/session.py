@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from common import command_line
+from common.environments import durations
 from common.errors import UserError
 from common.files import ensure_writable, locked, write_atomically
 from common.launching.processes import signals_held
@@ -196,7 +197,7 @@ class Session:
             bar = progress.add_task("", total=None)
             while stage := schedule.next_stage():
                 left = schedule.seconds_left()
-                about = "" if left is None else f", about {_duration_in_words(left)} left"
+                about = "" if left is None else f", about {durations.in_words(left)} left"
                 if not stages or stage.title != stages[-1].title:
                     self.console.print(f"{stage.title}{about}:", markup=False)
                 progress.update(bar, total=None if left is None else sum(seconds.values()) + left)
@@ -378,9 +379,3 @@ def report(module: str, folder: Path, out: Path) -> int:
         return 0
     command = [sys.executable, "-m", module, "--results", str(folder.resolve()), "--out", str(out.resolve())]
     return subprocess.run(command, cwd=ROOT).returncode
-
-
-def _duration_in_words(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

@@ -6,13 +6,14 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from rich.console import Console
 
 from common import command_line
 from common.errors import UserError
 from common.files import write_atomically
+from common.launching.hosts.slurm import SlurmOptions
 from common.paths import ROOT
 from common.sessions.session import Arguments, Output
 
@@ -43,13 +44,13 @@ def own_words(words: Sequence[str]) -> list[str]:
     return [*words[: words.index(SUBMIT) + 1]] if SUBMIT in words else [*words]
 
 
-def options_of_sbatch(words: Sequence[str]) -> list[str]:
-    """The words after --submit."""
-    return [*words[words.index(SUBMIT) + 1 :]] if SUBMIT in words else []
-
-
 class Submittable(Arguments, Protocol):
     """The command line of a session that can be submitted."""
+
+    @property
+    def selection(self) -> SlurmOptions:
+        """Where launches are made."""
+        ...
 
     @property
     def output(self) -> Output:
@@ -57,13 +58,13 @@ class Submittable(Arguments, Protocol):
         ...
 
 
-Given = TypeVar("Given", bound=Submittable)
-
-
 def script(session: str, module: str, arguments: Submittable, options: Sequence[str]) -> str:
     """The batch script of a session with these arguments, whose `module` Python runs; the `options` are sbatch's."""
-    plain = without_submission(arguments)
-    words = command_line.options_of(plain, type(arguments)())
+    changed: dict[str, Any] = {
+        "selection": dataclasses.replace(arguments.selection, submit=False),
+        "output": dataclasses.replace(arguments.output, plan=False),
+    }
+    words = command_line.options_of(dataclasses.replace(arguments, **changed), type(arguments)())
     return _SCRIPT.format(
         session=session,
         log=arguments.session.results.resolve() / "slurm-%j.out",
@@ -74,20 +75,10 @@ def script(session: str, module: str, arguments: Submittable, options: Sequence[
     )
 
 
-def without_submission(arguments: Given) -> Given:
-    """The same arguments for within an allocation."""
-    changed: dict[str, Any] = {}
-    for field in dataclasses.fields(arguments):
-        value = getattr(arguments, field.name)
-        for name in ("submit", "plan"):
-            if getattr(value, name, False):
-                changed[field.name] = value = dataclasses.replace(value, **{name: False})
-    return dataclasses.replace(arguments, **changed)
-
-
 def submit(console: Console, session: str, module: str, arguments: Submittable) -> None:
     """Write the script, print it, and submit it, but for a plan. Raises UserError where Slurm doesn't take it."""
-    text = script(session, module, arguments, options_of_sbatch(sys.argv[1:]))
+    words = sys.argv[1:]
+    text = script(session, module, arguments, words[len(own_words(words)) :])
     console.print(text, markup=False, highlight=False, soft_wrap=True)
     if arguments.output.plan:
         return

@@ -10,12 +10,11 @@ import pytest
 
 from common.paths import ROOT
 from common.records.header import SCHEMA_VERSION
-from common.records.training import Record
 from common.sessions import other_checkout
 from common.sessions.other_checkout import RECORDS, Against, find
 
-HEADER, MODULE = "common/records/header.py", "common/records/training.py"
-KNOWN = [*Record.__struct_fields__][:3]
+HEADER, EARLIER = "common/records/header.py", "common/records/training.py"
+"""Where commits have the version of their records."""
 
 
 def git(folder, *arguments):
@@ -36,14 +35,6 @@ def commit(folder, files=()):
     return git(folder, "rev-parse", "HEAD")
 
 
-def record_module(version=SCHEMA_VERSION, fields=KNOWN):
-    return f"SCHEMA_VERSION = {version}\n\nclass Record:\n" + "".join(f"    {name}: str\n" for name in fields)
-
-
-def pyproject(*pins):
-    return "[dependency-groups]\n" + f"base = {list(pins)}\nall = [{{ include-group = 'base' }}]\n"
-
-
 @pytest.fixture
 def root(tmp_path):
     """A checkout of two commits, which a loop tells apart, in a folder with a difficult name."""
@@ -51,7 +42,7 @@ def root(tmp_path):
     folder.mkdir()
     git(folder, "init", "--quiet", "--initial-branch", "main")
     (folder / ".gitignore").write_text(".nox/\nresults/\n")
-    commit(folder, {MODULE: record_module(), "loop.py": "slow"})
+    commit(folder, {HEADER: f"SCHEMA_VERSION = {SCHEMA_VERSION}\n", "loop.py": "slow"})
     commit(folder, {"loop.py": "fast"})
     (folder / ".nox" / "some").mkdir(parents=True)
     (folder / ".nox" / "some" / "python").write_text("a program")
@@ -74,22 +65,14 @@ def test_what_names_no_commit_is_refused(root, refusal, rev):
     assert refusal(lambda: against(root, rev)).startswith(f"There is no commit '{rev}' here: ")
 
 
-def test_files_outside_a_checkout_have_no_commit_to_be_compared_with(root, tmp_path, refusal):
+def test_what_git_cannot_do_here_is_refused_with_the_remedy(root, tmp_path, refusal, monkeypatch):
     for folder in (tmp_path, root / "common"):
         assert refusal(lambda folder=folder: against(folder)).startswith(f"{folder} isn't a git checkout")
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "said"),
-    [
-        ("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1", "git config --global --add safe.directory '{}'"),
-        ("PATH", "/nowhere", "--against-commit needs git, which isn't installed: install it."),
-    ],
-    ids=["a checkout of another user's", "no git"],
-)
-def test_what_git_cannot_do_here_is_refused_with_the_remedy(root, refusal, monkeypatch, variable, value, said):
-    monkeypatch.setenv(variable, value)
-    assert said.format(root) in refusal(lambda: against(root))
+    with monkeypatch.context() as context:
+        context.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+        assert "git config --global --add safe.directory" in refusal(lambda: against(root))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert refusal(lambda: against(root)) == "--against-commit needs git, which isn't installed: install it."
 
 
 @pytest.mark.parametrize("tolerance", [-0.01, float("inf"), float("nan")])
@@ -119,32 +102,18 @@ def test_changes_of_code_are_compared_with_the_commit_that_they_were_made_on(roo
         assert refusal(lambda: against(root, "HEAD")).startswith("Nothing differs between HEAD and the files here")
 
 
-def test_a_commit_with_the_same_files_is_not_compared(root, refusal):
-    first = git(root, "rev-parse", "HEAD~1")
-    commit(root, {"loop.py": "slow"})
-    assert refusal(lambda: against(root, first)).startswith(f"Nothing differs between {first}")
-
-
-def header_module(**about):
-    return record_module(**about).replace("Record", "Header")
-
-
 @pytest.mark.parametrize(
     ("files", "complaint", "remedy"),
     [
-        ({MODULE: record_module(1)}, "writes records of schema version 1,", "name a later commit"),
-        ({MODULE: record_module(SCHEMA_VERSION + 1)}, "writes records of schema version", "check that commit out"),
-        ({MODULE: record_module(fields=["moon_phase"])}, "records moon_phase, which", "check that commit out"),
-        ({HEADER: header_module(fields=["moon_phase"])}, "records moon_phase, which", "check that commit out"),
-        ({MODULE: "class Record: pass"}, "has no records", "name a later commit"),
-        ({MODULE: "<<<<<<< HEAD"}, "has no records", "name a later commit"),
-        ({}, "has no records", "name a later commit"),
+        ({HEADER: "SCHEMA_VERSION = 1"}, "writes records of schema version 1,", "name a later commit"),
+        ({EARLIER: f"SCHEMA_VERSION = {SCHEMA_VERSION + 1}"}, "writes records of schema", "check that commit out"),
+        ({}, "has no records that could be compared", "name a later commit"),
     ],
 )
 def test_a_commit_whose_records_cannot_be_read_here_is_refused(root, refusal, files, complaint, remedy):
-    (root / MODULE).unlink()
+    (root / HEADER).unlink()
     commit(root, files)
-    commit(root, {MODULE: record_module(), "loop.py": "fast again"})
+    commit(root, {"loop.py": "fast again"})
     said = refusal(lambda: against(root))
     assert said.startswith(f"HEAD~1 {complaint}")
     assert remedy in said
@@ -152,14 +121,10 @@ def test_a_commit_whose_records_cannot_be_read_here_is_refused(root, refusal, fi
 
 @pytest.mark.parametrize(
     "files",
-    [
-        {MODULE: record_module(SCHEMA_VERSION - 1)},
-        {HEADER: header_module(), MODULE: record_module(fields=["task"])},
-        {name: (ROOT / name).read_text(encoding="utf-8") for name in (HEADER, MODULE)},
-    ],
-    ids=["of the version before", "with a header in a module of its own", "this program's own"],
+    [{EARLIER: f"SCHEMA_VERSION = {SCHEMA_VERSION - 1}\n"}, {HEADER: (ROOT / HEADER).read_text(encoding="utf-8")}],
 )
-def test_records_that_are_read_here_can_be_compared(root, files):
+def test_records_of_the_version_before_and_of_this_one_can_be_compared(root, files):
+    (root / HEADER).unlink()
     earlier = commit(root, {"loop.py": "faster"} | files)
     commit(root, {"loop.py": "fast again"})
     assert against(root).commit == earlier
@@ -168,8 +133,9 @@ def test_records_that_are_read_here_can_be_compared(root, files):
 def test_pins_and_builds_that_the_environments_do_not_have_are_named(root, declare, monkeypatch):
     family = dataclasses.replace(declare().family, build="some_impl/building/build.py")
     monkeypatch.setattr(other_checkout, "families", lambda: {family.environment: family})
-    commit(root, {"pyproject.toml": pyproject("one==1", "two==2", "three==3")})
-    commit(root, {"pyproject.toml": pyproject("one==1", "two==2.1", "four==4")})
+    pinning = "[dependency-groups]\nbase = {}\nall = [{{ include-group = 'base' }}]\n".format
+    commit(root, {"pyproject.toml": pinning(["one==1", "two==2", "three==3"])})
+    commit(root, {"pyproject.toml": pinning(["one==1", "two==2.1", "four==4"])})
     [pins] = against(root).notes
     assert "though HEAD~1 pins three==3, two==2." in pins
     commit(root, {"some_impl/building/flags.py": "-O3"})
@@ -188,32 +154,24 @@ def folder(tmp_path):
     return folder
 
 
-def test_the_other_checkout_has_the_commits_files_and_our_environments_and_goes(root, folder):
-    with other_checkout.other_checkout(against(root), folder, root) as checkout:
-        assert checkout.is_relative_to(folder)
-        assert (checkout / "loop.py").read_text() == "slow"
-        assert (checkout / ".nox" / "some" / "python").read_text() == "a program"
-        # As a record names it, from inside.
-        assert git(checkout, "rev-parse", "HEAD") == git(root, "rev-parse", "HEAD~1")
-        assert git(checkout, "status", "--porcelain", "--untracked-files=no") == ""
-        (folder / RECORDS / "one.json").write_text("{}")
-    assert [path.name for path in folder.iterdir()] == [RECORDS]
-    assert (folder / RECORDS / "one.json").exists()
-    assert (root / ".nox" / "some" / "python").exists()
-    assert git(root, "status", "--porcelain") == ""
-
-
-def test_what_a_killed_comparison_left_is_made_anew_and_goes_when_this_one_is_interrupted(root, folder):
+def test_the_other_checkout_has_the_commits_files_and_our_environments_and_goes_as_what_a_killed_one_left(root, folder):
     for name in ("against/stale.py", f"{RECORDS}/one.json"):
         (folder / name).parent.mkdir()
         (folder / name).write_text("{}")
     (folder / "against" / ".nox").symlink_to(root / ".nox")
     with suppress(KeyboardInterrupt), other_checkout.other_checkout(against(root), folder, root) as checkout:
+        assert checkout.is_relative_to(folder)
         assert not (checkout / "stale.py").exists()
+        assert (checkout / "loop.py").read_text() == "slow"
+        assert (checkout / ".nox" / "some" / "python").read_text() == "a program"
+        # As a record names it, from inside.
+        assert git(checkout, "rev-parse", "HEAD") == git(root, "rev-parse", "HEAD~1")
+        assert git(checkout, "status", "--porcelain", "--untracked-files=no") == ""
         raise KeyboardInterrupt
     assert [path.name for path in folder.iterdir()] == [RECORDS]
     assert (folder / RECORDS / "one.json").exists()
     assert (root / ".nox" / "some" / "python").exists()
+    assert git(root, "status", "--porcelain") == ""
 
 
 def test_a_linked_work_tree_without_environments_is_compared_as_any_checkout(root, folder, tmp_path):
