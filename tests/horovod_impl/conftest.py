@@ -27,6 +27,12 @@ SECRET = "it's $HOME \"quoted\", and nobody else's"
 """What the user keeps in a variable."""
 
 
+def horovodrun(workers: int, *arguments: str) -> list[str]:
+    """The command line of horovodrun over Gloo, by which so many workers of its Python get these arguments."""
+    python = python_for(STRATEGY)
+    return [str(python.parent / "horovodrun"), "--gloo", "-np", str(workers), str(python), *arguments]
+
+
 def user_environment() -> dict[str, str]:
     """The environment after `source activate`, with a secret of the user's."""
     path = f"{python_for(STRATEGY).parent}:{os.environ['PATH']}"

@@ -1,29 +1,16 @@
-"""Workers of Horovod that can't reach each other, or lose each other: each ends with the reason, in one line.
+"""Workers of Horovod that can't reach each other, or lose each other: each ends with the reason, in one line."""
 
-Workers are started as horovodrun starts them, with a rendezvous of the test's own, which can lead them astray.
-"""
-
-import contextlib
-import http.server
-import os
 import re
 import socket
-import struct
-import subprocess
-import threading
-from collections.abc import Iterator
 
 import pytest
 
 from common.declarations.catalogue import find
 from common.errors import FAILED_STATUS
 from common.launching.launch import python_for
-from common.paths import ROOT
-
-DEADLINE_SECONDS = 60
-CLOSED_PORT = 256
-"""Of a peer that isn't there. As Gloo compares ports it is below any of a worker's, and of two workers the one with the
-higher port calls the other."""
+from tests.conftest import run_command
+from tests.grid import in_grid
+from tests.horovod_impl.conftest import STRATEGY, horovodrun
 
 LOSES_ITS_PEER = """
 import os, sys, time
@@ -96,147 +83,60 @@ server.stop()
 """
 
 
-class Rendezvous(http.server.BaseHTTPRequestHandler):
-    """What horovodrun's rendezvous does for those who sign, for everybody."""
+def failure_of(strategy: str, port: int, interface: str = "lo") -> str:
+    """What a worker says in the one line with which it fails, started as horovodrun starts the first of two.
 
-    protocol_version = "HTTP/1.1"
-
-    def do_PUT(self) -> None:
-        length = int(self.headers["Content-Length"])
-        self.server.values[self.path] = self.rfile.read(length)
-        self.answer(200)
-
-    def do_GET(self) -> None:
-        value = self.server.values.get(self.path)
-        self.answer(404 if value is None else 200, value or b"")
-
-    def do_DELETE(self) -> None:
-        self.answer(200)
-
-    def answer(self, status: int, body: bytes = b"") -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
-class AddressOfNobody(Rendezvous):
-    """Tells each worker an address of its peer at which nobody listens."""
-
-    def do_GET(self) -> None:
-        own = self.server.values.get(self.path.replace("/1", "/0"))
-        if own and self.path.endswith("/1"):
-            # A sockaddr_in begins with the family, in the machine's byte order, and the port, in the network's.
-            self.answer(200, own[:2] + struct.pack("!H", CLOSED_PORT) + own[4:])
-        else:
-            super().do_GET()
-
-
-@contextlib.contextmanager
-def rendezvous(handler: type[Rendezvous]) -> Iterator[int]:
-    """The port at which a rendezvous listens while the block runs."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.values = {}
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def start(arguments: list[str], port: int, rank: int = 0, size: int = 2, **changes: str) -> subprocess.Popen:
-    """One worker of `size` on this machine, as horovodrun would start it."""
-    place = {"RANK": rank, "SIZE": size, "LOCAL_RANK": rank, "LOCAL_SIZE": size, "CROSS_RANK": 0, "CROSS_SIZE": 1}
-    gloo = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo", "GLOO_IFACE": "lo", "HOSTNAME": "localhost"}
+    The rendezvous should be at this port of the loopback.
+    """
+    place = {"RANK": 0, "SIZE": 2, "LOCAL_RANK": 0, "LOCAL_SIZE": 2, "CROSS_RANK": 0, "CROSS_SIZE": 1}
+    gloo = {"CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo", "GLOO_IFACE": interface, "HOSTNAME": "localhost"}
     address = {"GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "GLOO_RENDEZVOUS_PORT": port}
     settings = {f"HOROVOD_{name}": str(value) for name, value in (place | gloo | address).items()}
-    return subprocess.Popen(
-        [str(python_for(find("horovod_torch"))), *arguments],
-        cwd=ROOT,
-        env=os.environ | settings | {"_HOROVOD_SECRET_KEY": "key"} | changes,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-    )
-
-
-def end_of(process: subprocess.Popen) -> tuple[int, str]:
-    """Its exit status and what it printed, once it has ended by itself."""
-    try:
-        output, _ = process.communicate(timeout=DEADLINE_SECONDS)
-    finally:
-        process.kill()
-    return process.returncode, output
-
-
-def closed_port() -> int:
-    """A port at which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def failure_of(strategy: str, port: int, **changes: str) -> str:
-    """What the strategy's script says in the one line with which it fails."""
-    script = [find(strategy).script, "--preset", "digits", "--workers", "2", "--device", "cpu"]
-    status, output = end_of(start(script, port, **changes))
+    command = [str(python_for(find(strategy))), find(strategy).script, "--workers", "2", "--device", "cpu"]
+    status, output = run_command(command, _HOROVOD_SECRET_KEY="key", **settings)
     assert status == FAILED_STATUS, output
-    found = [line for line in output.splitlines() if line.startswith("lockstep: failed: ")]
-    assert len(found) == 1, output
+    [line] = [line for line in output.splitlines() if line.startswith("lockstep: failed: ")]
     assert "Traceback" not in output
-    return found[0]
+    return line
 
 
 @pytest.mark.parametrize(
-    "strategy",
-    [
-        "horovod_torch",
-        pytest.param("horovod_tensorflow", marks=pytest.mark.grid),
-        pytest.param("horovod_keras", marks=pytest.mark.grid),
-    ],
+    "strategy", in_grid(["horovod_torch", "horovod_tensorflow", "horovod_keras"], ["horovod_torch"])
 )
 def test_a_rendezvous_that_nobody_answers_for_is_named(strategy):
-    port = closed_port()
-    line = failure_of(strategy, port)
+    with socket.socket() as bound:
+        # Bound, so that nobody else takes it, and nobody listens there.
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        line = failure_of(strategy, port)
     assert line.startswith("lockstep: failed: Horovod could not join the workers (")
     assert f"Failed to connect to 127.0.0.1:{port}: Connection refused" in line
 
 
 @pytest.mark.grid
-def test_a_peer_or_an_interface_that_cannot_be_reached_is_named():
-    with rendezvous(AddressOfNobody) as port:
-        line = failure_of("horovod_torch", port)
-    assert f"(connect [127.0.0.1]:{CLOSED_PORT}: Connection refused)" in line
-    assert "(Unable to find address for: nothing0)" in failure_of("horovod_torch", 1, HOROVOD_GLOO_IFACE="nothing0")
+def test_an_interface_that_is_not_there_is_named():
+    assert "(Unable to find address for: nothing0)" in failure_of("horovod_torch", 1, "nothing0")
 
 
 @pytest.mark.grid
 def test_operations_that_are_pending_and_late_ones_end_with_the_reason_why_a_peer_is_gone():
-    with rendezvous(Rendezvous) as port:
-        workers = [start(["-c", LOSES_ITS_PEER], port, rank) for rank in range(2)]
-        [(status, output), _] = [end_of(worker) for worker in workers]
+    status, output = run_command(horovodrun(2, "-c", LOSES_ITS_PEER))
     assert status == 0, output
     for operation in ("pending", "late"):
-        reason = rf"^{operation}: Horovod's background thread ended: .*\[127\.0\.0\.1\]:\d+"
-        assert re.search(reason, output, re.MULTILINE), output
+        reason = rf"{operation}: Horovod's background thread ended: .*\[127\.0\.0\.1\]:\d+"
+        assert re.search(reason, output), output
 
 
 @pytest.mark.grid
 def test_who_has_failed_to_join_may_try_again():
-    with rendezvous(Rendezvous) as port:
-        status, output = end_of(start(["-c", TRIES_AGAIN], port, size=1))
+    status, output = run_command(horovodrun(1, "-c", TRIES_AGAIN))
     assert status == 0, output
-    errors = [line for line in output.splitlines() if line.startswith("Horovod initialization failed: ")]
+    errors = [line for line in output.splitlines() if "Horovod initialization failed: " in line]
     assert ["Unsupported controller" in error for error in errors] == [True, False], output
     assert "can't be reached" in errors[1]
-    assert output.splitlines()[-1] == "joined 1"
+    assert "joined 1" in output
 
 
 @pytest.mark.grid
 def test_who_initializes_again_gets_no_old_address_from_horovodruns_rendezvous():
-    assert end_of(start(["-c", FORGETS_ADDRESSES], 0)) == (0, "200\n404\n")
+    assert run_command([str(python_for(STRATEGY)), "-c", FORGETS_ADDRESSES]) == (0, "200\n404\n")
