@@ -11,7 +11,6 @@ from rich.console import Console
 
 from common.errors import UserError
 from common.laboratory import collectives, matrix_products
-from common.launching.executor import HERE
 from common.launching.hosts.selection import Selection
 from common.launching.hosts.slurm import SlurmOptions
 from common.launching.planned import Hosts
@@ -51,18 +50,20 @@ def find(selection, is_plan=False):
 @pytest.mark.parametrize(
     ("selection", "is_plan", "found", "is_asked"),
     [
-        (Selection(), False, (None, None), False),
-        (Selection(), True, (None, None), False),
-        (NAMED, False, (FOUND, SPREAD), True),
-        (NAMED, True, (FOUND, SPREAD), True),
-        (VIRTUAL, True, (None, SPREAD), False),
+        (Selection(), False, (None, None), []),
+        (NAMED, False, (FOUND, SPREAD), [(NAMED, (1, 4))]),
+        (NAMED, True, (FOUND, SPREAD), [(NAMED, (1, 4))]),
+        (VIRTUAL, True, (None, SPREAD), []),
+        (SlurmOptions(), False, (None, None), []),
+        (SlurmOptions(slurm=True), True, (None, None), []),
+        # What one machine has all of is launched on a node of the allocation.
+        (SlurmOptions(slurm=True), False, (FOUND, None), [(Selection(slurm=True), (1,))]),
     ],
 )
-def test_hosts_that_are_named_are_asked_for_a_plan_as_well_and_virtual_ones_are_not_made_for_it(
+def test_hosts_are_asked_where_they_are_named_and_for_a_plan_as_far_as_it_needs_them(
     asked, selection, is_plan, found, is_asked
 ):
-    assert find(selection, is_plan) == found
-    assert asked == ([(selection, (1, 4))] if is_asked else [])
+    assert (find(selection, is_plan), asked) == (found, is_asked)
 
 
 def test_on_virtual_hosts_the_session_runs_on_their_head_and_this_program_ends_as_it_does(asked, monkeypatch):
@@ -77,10 +78,16 @@ def test_on_virtual_hosts_the_session_runs_on_their_head_and_this_program_ends_a
     assert asked[2:] == [(VIRTUAL, (1, 4))]
 
 
-@pytest.mark.usefixtures("asked")
-def test_what_one_machine_has_all_of_is_launched_here_or_on_a_node_of_the_allocation():
-    assert chosen_hosts.on_one_host(Console(), SlurmOptions()) is HERE
-    assert chosen_hosts.on_one_host(Console(), SlurmOptions(slurm=True)) is FOUND
+def test_a_session_goes_on_over_the_same_hosts_and_in_slurm_on_nodes_of_the_same_type_alone():
+    def identity(number, allocation=None, **changes):
+        hosts = cluster_of(1, members=[structs.replace(member(number), **changes)], allocation=allocation)
+        return chosen_hosts.identity("what is asked for", NAMED, hosts)
+
+    assert chosen_hosts.identity("what is asked for", Selection(), None) == "'what is asked for'"
+    assert identity(0) == identity(1) == f"'what is asked for'\n{NAMED}"
+    jobs = [Allocated(job=str(number)) for number in range(2)]
+    assert identity(0, jobs[0]) == identity(1, jobs[1])
+    assert len({identity(0, jobs[0], **changes) for changes in ({}, *OTHER_TYPES)}) == 1 + len(OTHER_TYPES)
 
 
 @pytest.mark.parametrize(
@@ -88,24 +95,21 @@ def test_what_one_machine_has_all_of_is_launched_here_or_on_a_node_of_the_alloca
     [compare.main, *(partial(experiment.run, each) for each in (collectives.EXPERIMENT, matrix_products.EXPERIMENT))],
     ids=["a comparison", "an experiment over hosts", "an experiment on one"],
 )
-def test_a_session_is_told_its_job_and_goes_on_on_other_nodes_of_the_same_type_alone(main, tmp_path, monkeypatch):
-    identities, jobs = [], []
+def test_a_session_is_told_its_job_and_its_hosts(main, tmp_path, monkeypatch):
+    begun = []
 
     def begin(console, name, arguments, identity, kind=None, job=None):
-        identities.append(identity)
-        jobs.append(job)
+        begun.append((identity.partition("\n")[2], job))
         raise UserError("It is only looked at.")
 
     monkeypatch.setattr(compare, "begin", begin)
     monkeypatch.setattr(experiment, "begin", begin)
     monkeypatch.setattr(sys, "argv", ["session", "--slurm", "--results", str(tmp_path), "--out", f"{tmp_path}/a.pdf"])
-    for number, changes in enumerate([{}, {}, *OTHER_TYPES]):
-        nodes, allocation = [structs.replace(member(number), **changes)], Allocated(job=str(number))
-        hosts = cluster_of(1, members=nodes, allocation=allocation)
-        monkeypatch.setattr(chosen_hosts.cluster, "find", lambda *_, hosts=hosts: hosts)
-        monkeypatch.setenv("SLURM_JOB_ID", allocation.job)
-        with pytest.raises(UserError, match="only looked at"):
-            main()
-    assert jobs == ["0", "1", "2", "3", "4"]
-    assert identities[0] == identities[1]
-    assert len({*identities}) == 1 + len(OTHER_TYPES)
+    hosts = cluster_of(1, members=[member(0)], allocation=Allocated(job="7"))
+    monkeypatch.setattr(chosen_hosts.cluster, "find", lambda *_: hosts)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with pytest.raises(UserError, match="only looked at"):
+        main()
+    [(about, job)] = begun
+    assert hosts.kind in about
+    assert job == "7"

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import pytest
 from msgspec import structs
@@ -46,12 +47,6 @@ def test_the_newest_unfinished_folder_goes_on(tmp_path):
     assert found(tmp_path) == newest
 
 
-def test_a_new_folder_is_made_where_there_is_none_and_goes_on_from_then(tmp_path):
-    new = found(tmp_path / "results")
-    assert new.name.endswith("-quick")
-    assert found(tmp_path / "results") == new
-
-
 def test_the_order_is_that_with_which_the_folder_was_begun_and_else_the_one_asked_for_or_its_own(tmp_path):
     assert [order_seed(tmp_path, asked_for) for asked_for in (5, 6, None)] == [5, 5, 5]
     own = [order_seed(tmp_path / name, None) for name in "abcabc"]
@@ -76,36 +71,24 @@ def test_a_folder_of_other_code_packages_or_variables_does_not_go_on_and_that_is
     assert f"{new} doesn't go on" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(None, "none"), ("active", "OMP_WAIT_POLICY=active"), ("a\n\udc80", r"OMP_WAIT_POLICY='a\n\udc80'")],
-)
-def test_a_new_folder_keeps_the_variables_and_they_are_shown_on_one_line(tmp_path, monkeypatch, value, words):
-    if value:
-        monkeypatch.setenv("OMP_WAIT_POLICY", value)
-    new = found(tmp_path)
-    assert found(tmp_path) == new
-    kept = variables.read(new)
-    assert kept == ({"OMP_WAIT_POLICY": value} if value else {})
-    assert variables.in_words(kept) == words
+def test_a_new_folder_keeps_the_variables_which_are_shown_on_one_line_and_goes_on_from_then(tmp_path, monkeypatch):
+    for value, words in ((None, "none"), ("a\n\udc80", r"OMP_WAIT_POLICY='a\n\udc80'")):
+        if value:
+            monkeypatch.setenv("OMP_WAIT_POLICY", value)
+        new = found(tmp_path / "results" / str(value is None))
+        assert new.name.endswith("-quick")
+        assert found(new.parent) == new
+        assert variables.in_words(variables.read(new)) == words
 
 
 def test_a_folder_without_its_variables_says_so_and_damaged_ones_are_refused(tmp_path, refusal):
     assert variables.in_words(variables.read(tmp_path)) == "unknown: the folder has no variables.txt"
-    for text in ("", "[]", "{"):
+    for text in ("", "[]"):
         (tmp_path / "variables.txt").write_text(text)
         assert "delete it or run the session again" in refusal(lambda: variables.read(tmp_path))
 
 
 # What makes it begin anew
-
-
-@pytest.fixture
-def checkout(tmp_path):
-    for name in ("common/run.py", "numpy_impl/ddp.py", "numpy_impl/building/flags.h", "pyproject.toml", "README.md"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("as it was")
-    return tmp_path
 
 
 @pytest.mark.parametrize(
@@ -116,57 +99,50 @@ def checkout(tmp_path):
         (("common/__pycache__/run.cpython-311.pyc", "common/.run.py.swp"), False),
     ],
 )
-def test_files_that_launches_import_change_the_code_and_no_others_do(checkout, names, count):
+def test_files_that_launches_import_change_the_code_by_their_text_and_their_name_and_no_others_do(
+    tmp_path, names, count
+):
+    digests = [sessions.code_digest(tmp_path)]
     for name in names:
-        before = sessions.code_digest(checkout)
-        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / name).write_text("edited")
-        assert (sessions.code_digest(checkout) != before) == count, name
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for text in ("new", "edited"):
+            path.write_text(text)
+            digests.append(sessions.code_digest(tmp_path))
+        path.rename(path.with_stem(f"{path.stem}_renamed"))
+        digests.append(sessions.code_digest(tmp_path))
+    assert {before != after for before, after in pairwise(digests)} == {count}
 
 
-def test_a_file_that_is_renamed_changes_the_code(checkout):
-    before = sessions.code_digest(checkout)
-    (checkout / "common" / "run.py").rename(checkout / "common" / "loop.py")
-    assert sessions.code_digest(checkout) != before
-
-
-@pytest.fixture
-def packages(tmp_path, monkeypatch):
-    """Where the packages of an environment are."""
+def test_another_version_and_another_build_that_was_made_here_change_what_is_installed(tmp_path, monkeypatch):
     monkeypatch.setattr(inventory, "FOLDER", tmp_path)
-    folder = tmp_path / "torch" / "lib" / "python3.11" / "site-packages"
-    folder.mkdir(parents=True)
-    return folder
+    packages = tmp_path / "torch" / "lib" / "python3.11" / "site-packages"
+    horovod, numpy = (packages / f"{name}.dist-info" for name in ("horovod-0.28.1", "numpy-2.4.6"))
+    for folder in (horovod, numpy):
+        folder.mkdir(parents=True)
 
+    def fingerprint(build):
+        (horovod / "RECORD").write_text(f"mpi_lib.so,sha256={build}")
+        return sessions.fingerprint({})
 
-def test_another_build_of_the_same_version_counts_where_it_was_built_here(packages):
-    package = packages / "horovod-0.28.1.dist-info"
-    package.mkdir()
-
-    def installed(build):
-        (package / "RECORD").write_text(f"mpi_lib.so,sha256={build}")
-        return sessions.installed()
-
-    assert installed("a") == installed("b")
-    (package / "direct_url.json").write_text("{}")
-    assert installed("a") != installed("b")
-
-
-def test_another_version_of_a_package_changes_what_is_installed(packages):
-    (packages / "numpy-2.4.6.dist-info").mkdir()
     assert "torch: numpy-2.4.6.dist-info" in sessions.installed()
-    before = sessions.fingerprint({})
-    (packages / "numpy-2.4.6.dist-info").rename(packages / "numpy-2.4.7.dist-info")
-    assert sessions.fingerprint({}) != before
+    before = fingerprint("a")
+    assert before == fingerprint("b")
+    (horovod / "direct_url.json").write_text("{}")
+    assert len({before, fingerprint("a"), fingerprint("b")}) == 3
+    (horovod / "direct_url.json").unlink()
+    numpy.rename(packages / "numpy-2.4.7.dist-info")
+    assert fingerprint("a") != before
 
 
-def test_another_machine_changes_the_fingerprint(monkeypatch):
+def test_another_machine_changes_the_fingerprint_and_where_a_session_moves_its_name_does_not(monkeypatch):
     facts = Machine(name="here", processor="Some CPU", cores=2, memory_bytes=2**33)
-    fingerprints = set()
+    fingerprints = {False: set(), True: set()}
     for changes in ({}, {"name": "there"}, {"cores": 4}, {"memory_bytes": 2**33 - 4096}):
         monkeypatch.setattr(machine, "host_facts", lambda changes=changes: structs.replace(facts, **changes))
-        fingerprints.add(sessions.fingerprint({}))
-    assert len(fingerprints) == 3
+        for moves, of_moving in fingerprints.items():
+            of_moving.add(sessions.fingerprint({}, moves))
+    assert {moves: len(each) for moves, each in fingerprints.items()} == {False: 3, True: 2}
 
 
 SETTINGS = (
