@@ -28,7 +28,7 @@ def folders(tmp_path):
 
 def lost(folders, kept=None):
     reference, session = folders
-    return [*soak.lost(session.parent, reference, kept or {}, set(), "session")]
+    return [*soak.lost(session.parent, reference, kept or {}, set(), is_of_worker=False)]
 
 
 def test_what_is_lost_changed_made_again_or_left_of_a_session_is_found(folders):
