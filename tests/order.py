@@ -31,7 +31,10 @@ _NEEDS_NO_FRAMEWORK = (
 )
 """Of these files those whose tests start nothing."""
 
-_COMPARING = (*("tests/common/sessions/test_compare.py", *_FROM_ABOVE, *_EXPERIMENTS),)
+_COMPARING = (
+    *("tests/common/sessions/test_compare.py", "tests/common/launching/hosts/test_comparison.py"),
+    *(*_FROM_ABOVE, *_EXPERIMENTS),
+)
 """Files of tests that compare: one comparison at a time runs on a machine."""
 
 _OF_A_FILE = (
