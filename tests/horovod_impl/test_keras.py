@@ -6,11 +6,10 @@ import pytest
 
 from common.contract.task import Task
 from common.declarations.catalogue import find
-from common.launching.launch import environment_for, python_for
+from common.launching.launch import environment_for
 from common.paths import ROOT
 from tests.conftest import run_command
-
-STRATEGY = find("horovod_keras")
+from tests.horovod_impl.conftest import horovodrun
 
 WORKER = """
 import os
@@ -35,35 +34,34 @@ def layers(begin):
     return keras.Sequential([keras.Input((1,)), *made])
 
 
-def gradients(**options):
+def taped(make_tape):
     # The loss is a * b * x: with both weights 2 and x = rank + 1 both gradients are 2 and 4, on average 3.
     model = layers(2.0)
-    local = options.pop("local", [])
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
-    tape = hvd.PartialDistributedGradientTape(tape, local_layers=[model.layers[place] for place in local], **options)
-    return tape, loss, model
+    return make_tape(tape, model), loss, model.trainable_variables
 
 
 def tape_averages():
-    tape, loss, model = gradients()
-    return numbers(tape.gradient(loss, model.trainable_variables)) == [3.0, 3.0]
+    tape, loss, variables = taped(lambda tape, model: hvd.DistributedGradientTape(tape))
+    return numbers(tape.gradient(loss, variables)) == [3.0, 3.0]
 
 
 def tape_averages_in_groups():
-    model = layers(2.0)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
-    first, second = model.trainable_variables
-    tape = hvd.DistributedGradientTape(tape, groups=[[second, first]])
-    return numbers(tape.gradient(loss, [first, second])) == [3.0, 3.0]
+    tape, loss, variables = taped(
+        lambda tape, model: hvd.DistributedGradientTape(tape, groups=[model.trainable_variables[::-1]])
+    )
+    return numbers(tape.gradient(loss, variables)) == [3.0, 3.0]
 
 
 def tape_leaves_local_gradients():
-    tape, loss, model = gradients(local=[1], scale_local_gradients=False)
-    local, averaged = tape.get_local_and_global_gradients(loss, model.trainable_variables)
-    [(local_variable, own)], [(variable, average)] = local, averaged
-    are_theirs = local_variable is model.trainable_variables[1] and variable is model.trainable_variables[0]
+    tape, loss, variables = taped(
+        lambda tape, model: hvd.PartialDistributedGradientTape(
+            tape, local_layers=[model.layers[1]], scale_local_gradients=False
+        )
+    )
+    [(local_variable, own)], [(variable, average)] = tape.get_local_and_global_gradients(loss, variables)
+    are_theirs = local_variable is variables[1] and variable is variables[0]
     return are_theirs and numbers([own, average]) == [2.0 * (hvd.rank() + 1), 3.0]
 
 
@@ -143,9 +141,7 @@ hvd.shutdown()
 
 @pytest.mark.grid
 def test_all_that_horovod_brings_for_keras_works_on_both_workers():
-    python = python_for(STRATEGY)
-    command = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python), "-c", WORKER]
-    status, output = run_command(command, **environment_for(STRATEGY, Task()))
+    status, output = run_command(horovodrun(2, "-c", WORKER), **environment_for(find("horovod_keras"), Task()))
     assert status == 0, output
     said = [ast.literal_eval(line.partition("said ")[2]) for line in output.splitlines() if ">:said {" in line]
     assert [len(answers) for answers in said] == [9, 9]
