@@ -24,33 +24,8 @@ from common.records import certificate
 from common.records.certificate import Certificate
 from common.records.files import read_record
 from common.records.training import Record
-from tests.order import (
-    pytest_addoption,
-    pytest_collection_finish,
-    pytest_collection_modifyitems,
-    pytest_ignore_collect,
-    pytest_xdist_make_scheduler,
-)
-from tests.skips import (
-    pytest_runtest_call,
-    pytest_runtest_logreport,
-    pytest_runtest_setup,
-    pytest_sessionfinish,
-    pytest_terminal_summary,
-)
 
-__all__ = [
-    "pytest_addoption",
-    "pytest_collection_finish",
-    "pytest_collection_modifyitems",
-    "pytest_ignore_collect",
-    "pytest_runtest_call",
-    "pytest_runtest_logreport",
-    "pytest_runtest_setup",
-    "pytest_sessionfinish",
-    "pytest_terminal_summary",
-    "pytest_xdist_make_scheduler",
-]
+pytest_plugins = ["tests.order", "tests.skips"]
 
 DEADLINE_SECONDS = 240
 

@@ -1,4 +1,4 @@
-"""What the tests skip is said last, and fails the run where it may not be skipped: hooks that conftest takes over."""
+"""What the tests skip is said last, and fails the run where it may not be skipped: a plugin of pytest."""
 
 import os
 import re

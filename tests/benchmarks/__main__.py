@@ -32,10 +32,7 @@ Pairs = list[tuple[float, float]]
 
 BARE_LOOPS = {
     "bare_torch": ("torch_single", "torch_ddp", "horovod_torch"),
-    "bare_tensorflow": (
-        *("tf_one_device", "tf_mirrored", "tf_central_storage", "tf_multi_worker_mirrored", "tf_parameter_server"),
-        "horovod_tensorflow",
-    ),
+    "bare_tensorflow": ("tf_one_device", "tf_mirrored", "tf_multi_worker_mirrored", "horovod_tensorflow"),
     "bare_keras": ("tf_keras_mirrored", "horovod_keras"),
     "bare_jax": ("jax_single", "jax_data_parallel"),
 }

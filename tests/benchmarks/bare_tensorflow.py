@@ -14,11 +14,6 @@ from tests.benchmarks import paired
 SUM = tf.distribute.ReduceOp.SUM
 
 
-def logical_devices(run: Run) -> list[str]:
-    """The logical CPU devices that the strategy has made, one for each worker."""
-    return [f"/cpu:{index}" for index in range(run.task.workers)]
-
-
 def logits_of(task: Task, parameters: list[tf.Variable], values: tf.Tensor) -> tf.Tensor:
     """Logits, (rows, classes), of the features in `values`, (rows, inputs)."""
     activate = tf.nn.relu if task.activation == "relu" else tf.tanh
@@ -32,12 +27,6 @@ def logits_of(task: Task, parameters: list[tf.Variable], values: tf.Tensor) -> t
         values = tf.matmul(values, parameters[position])
         values = values + parameters[position + 1] if task.bias else values
     return values
-
-
-def mean_loss(task: Task, parameters: list[tf.Variable], features: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-    """The mean cross-entropy of these rows."""
-    logits = logits_of(task, parameters, features)
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
 
 
 def descend(parameter: tf.Variable, gradient: tf.Tensor, rate: tf.Tensor) -> None:
@@ -81,16 +70,10 @@ def call_for_each(task: Task, step: Callable[[tf.Tensor, tf.Tensor], object], ro
         step(tf.constant(rows), tf.constant(model.learning_rate(task, position), tf.float32))
 
 
-def central_storage(run: Run) -> paired.BareWindow:
-    """CentralStorageStrategy on the same logical devices, with the variables on the host."""
-    devices = logical_devices(run)
-    strategy = tf.distribute.experimental.CentralStorageStrategy(devices, parameter_device="/cpu:0")
-    return make_window(run, strategy)
-
-
 def mirrored_strategy(run: Run) -> tf.distribute.MirroredStrategy:
-    """MirroredStrategy on the same logical devices."""
-    return tf.distribute.MirroredStrategy(logical_devices(run), cross_device_ops=tf.distribute.ReductionToOneDevice())
+    """MirroredStrategy on the logical CPU devices that the strategy has made, one for each worker."""
+    devices = [f"/cpu:{index}" for index in range(run.task.workers)]
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
 
 
 def horovod(run: Run) -> paired.BareWindow:
@@ -105,7 +88,8 @@ def horovod(run: Run) -> paired.BareWindow:
     def step(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
         with tf.name_scope("bare"):
             with tf.GradientTape() as tape:
-                loss = mean_loss(task, parameters, tf.gather(train_features, rows), tf.gather(train_labels, rows))
+                logits, labels = logits_of(task, parameters, tf.gather(train_features, rows)), tf.gather(train_labels, rows)
+                loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
             tape = hvd.DistributedGradientTape(tape)
             for parameter, gradient in zip(parameters, tape.gradient(loss, parameters), strict=True):
                 descend(parameter, gradient, rate)
@@ -114,42 +98,12 @@ def horovod(run: Run) -> paired.BareWindow:
     return partial(call_for_each, task, step)
 
 
-def parameter_server(run: Run, coordinator: tf.distribute.coordinator.ClusterCoordinator) -> paired.BareWindow:
-    """Asynchronous updates, one for each of the given arrays of rows, as in TensorFlow's own tutorial."""
-    task = run.task
-    with coordinator.strategy.scope():
-        parameters = [tf.Variable(value) for value in model.initial_weights(task).values()]
-        train_features = tf.Variable(run.dataset.train_features, per_worker_variable=True)
-        train_labels = tf.Variable(run.dataset.train_labels, per_worker_variable=True)
-        # What a tutorial's optimizer and metric keep on the servers.
-        iterations, metric = tf.Variable(0, dtype=tf.int64), tf.keras.metrics.Mean()
-
-    @tf.function(autograph=False)
-    def update(rows: tf.Tensor, rate: tf.Tensor) -> None:
-        features, labels = tf.gather(train_features, rows), tf.gather(train_labels, rows)
-        with tf.GradientTape() as tape:
-            loss = mean_loss(task, parameters, features, labels)
-        for parameter, gradient in zip(parameters, tape.gradient(loss, parameters), strict=True):
-            descend(parameter, gradient, rate)
-        iterations.assign_add(1)
-        metric.update_state(loss)
-
-    def window(rows_of_steps: list[np.ndarray]) -> None:
-        call_for_each(task, lambda *arguments: coordinator.schedule(update, arguments), rows_of_steps)
-        coordinator.join()
-
-    return window
-
-
 if __name__ == "__main__":
-    # Both loops share the cluster's strategy or coordinator, since a process can belong to one cluster only.
-    strategies = paired.remember(tf.distribute, "MultiWorkerMirroredStrategy")
-    coordinators = paired.remember(tf.distribute.coordinator, "ClusterCoordinator")
+    # Both loops share the cluster's strategy, since a process can belong to one cluster only.
+    made = paired.remember(tf.distribute, "MultiWorkerMirroredStrategy")
     paired.main(
         tf_one_device=lambda run: make_window(run, tf.distribute.OneDeviceStrategy("/cpu:0")),
         tf_mirrored=lambda run: make_window(run, mirrored_strategy(run)),
-        tf_central_storage=central_storage,
-        tf_multi_worker_mirrored=lambda run: make_window(run, strategies[0]),
-        tf_parameter_server=lambda run: parameter_server(run, coordinators[0]),
+        tf_multi_worker_mirrored=lambda run: make_window(run, made[0]),
         horovod_tensorflow=horovod,
     )
