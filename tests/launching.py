@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -135,15 +136,22 @@ def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], 
 
     Fails unless the launch has failed and nobody is left of it.
     """
-    others = psutil.Process().children(recursive=True)
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(executor.run_planned, planned, folder)
-        wait_for_steps(lines_of(folder / f"{planned.name}.log", running.done))
+    others, is_over = psutil.Process().children(recursive=True), threading.Event()
+
+    def act() -> list[psutil.Process]:
+        wait_for_steps(lines_of(folder / f"{planned.name}.log", is_over.is_set))
         processes = [each for each in psutil.Process().children(recursive=True) if each not in others]
         workers = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
         assert len(workers) == 2
         disturb(workers[1])
-        record = running.result()
+        return processes
+
+    with ThreadPoolExecutor(1) as pool:
+        acting = pool.submit(act)
+        # In the main thread, where signals are held while a launch ends.
+        record = executor.run_planned(planned, folder)
+        is_over.set()
+        processes = acting.result()
     assert (record.status, record.world_size) == ("failed", 2)
     assert list(read_records(folder, Record).values()) == [record]
     assert folder / record.log == folder / f"{planned.name}.log"

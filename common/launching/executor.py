@@ -1,7 +1,6 @@
 """One launch, and one record of it, whatever happens to it."""
 
 import os
-import signal
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -19,7 +18,7 @@ from common.launching import exit_cause
 from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
 from common.launching.launch import ENDS_WITH, python_for
 from common.launching.planned import Job, Planned
-from common.launching.processes import KILL_SECONDS, signal_all, signals_held, what_remains
+from common.launching.processes import end_all, signals_held
 from common.paths import ROOT
 from common.records.site import Site
 
@@ -117,9 +116,7 @@ def end(process: psutil.Popen) -> None:
             return
         # Whoever is below can be found as long as the process is there.
         tree = [process, *process.children(recursive=True)]
-        signal_all(tree, signal.SIGKILL)
-        if remaining := [each for each in psutil.wait_procs(tree, timeout=KILL_SECONDS)[1] if _runs(each)]:
-            raise LaunchFailedError(what_remains(remaining))
+        end_all(lambda: [each for each in tree if _runs(each)], grace_seconds=0.0)
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -27,10 +27,10 @@ from common.paths import ROOT
 REPORT_SECONDS = 1.0
 """What a process leaves itself before the deadline to say why it ends."""
 
-KILL_SECONDS = 5.0
+_GRACE_SECONDS, _LOOK_SECONDS = 5.0, 0.1
+_KILL_SECONDS = 5.0
 """What the kernel has for ending what was killed: a process that waits for a device ends when that answers."""
 
-_GRACE_SECONDS, _LOOK_SECONDS = 5.0, 0.1
 _MOST_RESTARTS, _RESTART_PAUSE_SECONDS = 3, 1.0
 _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # From linux/prctl.h.
@@ -109,9 +109,7 @@ def run_group(
         raise UserError(f"{error.filename} is missing: delete the folder .nox and run nox again.") from error
     finally:
         with signals_held():
-            _, remaining = end_all(lambda: psutil.Process().children(recursive=True))
-            if remaining:
-                raise LaunchFailedError(what_remains(remaining))
+            end_all(lambda: psutil.Process().children(recursive=True))
 
 
 def run_tasks(
@@ -157,11 +155,11 @@ def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: floa
         with _signals_as_bytes() as signalled:
             while True:
                 left = max(deadline - time.monotonic(), 0)
-                readable, _, _ = select.select([*numbers, *signalled], [], [], left)
+                readable, _, _ = select.select([*numbers, signalled], [], [], left)
                 ended = [each for each in readable if each in numbers]
                 if ended or not readable:
                     break
-                os.read(signalled[0], select.PIPE_BUF)
+                os.read(signalled, select.PIPE_BUF)
         first = next((descriptor for descriptor in (*filter(_was_killed, ended), *ended)), None)
     finally:
         for descriptor in numbers:
@@ -170,18 +168,15 @@ def _wait_for_one(running: Mapping[int, subprocess.Popen[bytes]], deadline: floa
 
 
 @contextlib.contextmanager
-def _signals_as_bytes() -> Generator[list[int]]:
-    """Yield a descriptor that gets a byte for every signal, in the main thread, where Python acts on signals.
+def _signals_as_bytes() -> Generator[int]:
+    """Yield a descriptor that gets a byte for every signal.
 
     A signal that comes just before `select`, or to another thread, doesn't interrupt it: the byte does.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield []
-        return
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        yield [reading]
+        yield reading
     finally:
         signal.set_wakeup_fd(before)
         os.close(reading)
@@ -200,23 +195,28 @@ def _stopped_one(running: Mapping[int, subprocess.Popen[bytes]]) -> int | None:
     return next((number for number, status in statuses.items() if status == psutil.STATUS_STOPPED), None)
 
 
-def end_all(look: Callable[[], Sequence[psutil.Process]]) -> tuple[int, Sequence[psutil.Process]]:
+def end_all(look: Callable[[], Sequence[psutil.Process]], grace_seconds: float | None = None) -> int:
     """End every process that `look` finds, then or meanwhile: SIGTERM, a few seconds to leave in order, then SIGKILL.
 
-    Returns how many these were, and those that are left all the same.
+    Returns how many these were. Raises LaunchFailedError with the numbers of those that not even SIGKILL has ended.
     """
+    grace_seconds = _GRACE_SECONDS if grace_seconds is None else grace_seconds
     begin, signalled = time.monotonic(), set[psutil.Process]()
     while remaining := look():
         waited = time.monotonic() - begin
-        if waited > _GRACE_SECONDS + KILL_SECONDS:
-            break
-        if waited > _GRACE_SECONDS:
+        if waited > grace_seconds + _KILL_SECONDS:
+            numbers = ", ".join(map(str, sorted(process.pid for process in remaining)))
+            raise LaunchFailedError(
+                f"Process {numbers} is still there after SIGKILL: see what it waits for, and end it before the next "
+                "launch."
+            )
+        if waited >= grace_seconds:
             signal_all(remaining, signal.SIGKILL)
         else:
             signal_all(set(remaining) - signalled, signal.SIGTERM)
         signalled.update(remaining)
         psutil.wait_procs(remaining, timeout=_LOOK_SECONDS)
-    return len(signalled), remaining
+    return len(signalled)
 
 
 def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
@@ -228,22 +228,12 @@ def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
             process.send_signal(signal.SIGCONT)
 
 
-def what_remains(processes: Iterable[psutil.Process]) -> str:
-    """A sentence that names the processes which not even SIGKILL has ended."""
-    numbers = ", ".join(map(str, sorted(process.pid for process in processes)))
-    return f"Process {numbers} is still there after SIGKILL: see what it waits for, and end it before the next launch."
-
-
 @contextlib.contextmanager
 def signals_held() -> Generator[None]:
     """Hold back the signals that ask this process to leave until the block is over, then act on the first of them.
 
-    Whoever asks may ask twice, as Nox does, and the second signal would cut short what the first one began. Python acts
-    on signals in its main thread alone, so a block in another thread has nothing to hold.
+    Whoever asks may ask twice, as Nox does, and the second signal would cut short what the first one began.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     held: list[int] = []
     before = {number: signal.signal(number, lambda number, _frame: held.append(number)) for number in _LEAVE}
     try:

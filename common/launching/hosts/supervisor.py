@@ -136,7 +136,7 @@ def sweep(launch: str) -> int:
             return False
 
     # Looked up anew, since a process that has ended may wait for its parent for ever.
-    count, _ = end_all(lambda: [each for each in psutil.process_iter() if each.pid not in spared and belongs(each)])
+    count = end_all(lambda: [each for each in psutil.process_iter() if each.pid not in spared and belongs(each)])
     for folder in SCRATCH.glob(f"{_PREFIX}-{launch}-*"):
         shutil.rmtree(folder, ignore_errors=True)
     return count

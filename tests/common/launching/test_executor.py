@@ -120,17 +120,10 @@ time.sleep(60)
 """
 
 
-def test_what_ignores_sigterm_is_killed_with_all_below_it_and_what_not_even_that_ends_is_named(monkeypatch):
+def test_what_ignores_sigterm_is_killed_with_all_below_it(monkeypatch):
     monkeypatch.setattr(executor, "STOP_SECONDS", 0.1)
     with psutil.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE) as launcher:
         child = psutil.Process(int(launcher.stdout.readline()))
-        with monkeypatch.context() as patch:
-            # As where a process waits for a device.
-            patch.setattr(executor, "KILL_SECONDS", 0.1)
-            patch.setattr(executor, "signal_all", lambda processes, number: None)
-            first, second = sorted([launcher.pid, child.pid])
-            with pytest.raises(LaunchFailedError, match=f"^Process {first}, {second} is still there after SIGKILL: "):
-                executor.end(launcher)
         executor.end(launcher)
         assert launcher.returncode == -9
         wait_for(lambda: not is_running(child), seconds=5)

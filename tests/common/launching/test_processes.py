@@ -7,12 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 
-from common.launching.processes import exit_on_signals, free_ports, signals_held
+from common.launching.processes import exit_on_signals, free_ports
 from common.paths import ROOT
 
 GROUPS = """
@@ -98,7 +97,7 @@ import os
 from common.errors import exit_with_one_line
 from common.launching import processes
 # As where a process waits for a device: no signal ends it.
-processes._GRACE_SECONDS = processes.KILL_SECONDS = 0.2
+processes._GRACE_SECONDS = processes._KILL_SECONDS = 0.2
 signal_all, processes.signal_all = processes.signal_all, lambda *_: None
 try:
     exit_with_one_line(lambda: processes.run_group([["sleep", "600"]], dict(os.environ), 0.1))
@@ -113,33 +112,17 @@ def test_a_process_that_not_even_sigkill_ends_is_a_failure_that_names_it():
     assert re.fullmatch(r"lockstep: failed: Process \d+ is still there after SIGKILL: .+\.\n", result.stderr)
 
 
-@pytest.fixture
-def handlers():
-    """The handlers of the signals that ask to leave, which are put back after the test."""
+def test_the_first_signal_that_asks_to_leave_ends_this_process_in_order_and_others_change_nothing():
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-    yield before
-    for number, handler in before.items():
-        signal.signal(number, handler)
-
-
-def test_the_first_signal_that_asks_to_leave_ends_this_process_in_order_and_others_change_nothing(handlers):
-    for number in handlers:
+    for number in before:
         exit_on_signals()
         with pytest.raises(SystemExit) as left:
             signal.raise_signal(number)
         assert left.value.code == 128 + number
-        for another in handlers:
+        for another in before:
             signal.raise_signal(another)
-
-
-def test_signals_are_held_in_the_main_thread_alone_which_is_where_python_acts_on_them(handlers):
-    with signals_held():
-        held = signal.getsignal(signal.SIGTERM)
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(signals_held().__enter__).result()
-        assert signal.getsignal(signal.SIGTERM) is held
-    assert held is not handlers[signal.SIGTERM]
-    assert signal.getsignal(signal.SIGTERM) is handlers[signal.SIGTERM]
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 STUBBORN = """
