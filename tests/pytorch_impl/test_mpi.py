@@ -23,27 +23,18 @@ find_spec = PathFinder.find_spec
 PathFinder.find_spec = lambda name, *place: None if name == "mpi4py" else find_spec(name, *place)
 """
 
-
 HAS_TWO_CORES = len(os.sched_getaffinity(0)) >= 2
-
-
-def mpirun(*arguments, **environment):
-    """Exit status and output of two ranks that run the script, each bound to a core where there are two."""
-    python = python_for(STRATEGY)
-    # Open MPI refuses root, and more ranks than cores, unless asked.
-    options = ["--bind-to", "core"] if HAS_TWO_CORES else ["--map-by", ":OVERSUBSCRIBE"]
-    options += ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    command = [str(python.parent / "mpirun"), *options, "-np", "2", str(python), STRATEGY.script, *arguments]
-    return run_command(command, **environment)
-
-
-def own_lines(output):
-    return [line for line in output.splitlines() if line.startswith("lockstep: ")]
 
 
 def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(comparison_of, tmp_path):
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), workers=None, record=tmp_path / "run.json")
-    status, output = mpirun(*to_arguments(dataclasses.replace(task, device="cpu"), STRATEGY.options()))
+    arguments = to_arguments(dataclasses.replace(task, device="cpu"), STRATEGY.options())
+    python = python_for(STRATEGY)
+    # Each rank is bound to a core where there are two. Open MPI refuses root, and more ranks than cores, unless asked.
+    options = ["--bind-to", "core"] if HAS_TWO_CORES else ["--map-by", ":OVERSUBSCRIBE"]
+    options += ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    mpirun = [str(python.parent / "mpirun"), *options, "-np", "2", str(python), STRATEGY.script]
+    status, output = run_command([*mpirun, *arguments])
     assert status == 0, output
     launched = Launched(status, output, read_record(tmp_path / "run.json", Record), tmp_path)
     assert_follows(launched, comparison_of(launched))
@@ -55,41 +46,21 @@ def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(comparison_of
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("rank", "backend", "has_mpi4py", "said"),
     [
-        (
-            ["--workers", "4"],
-            "--workers 4, but mpirun started 2: give both the same number, or leave --workers out.",
-        ),
-        pytest.param(
-            ["--backend", "gloo"],
-            "--backend gloo, but mpirun started this: leave it out, or use torchrun.",
-            marks=pytest.mark.grid,
-        ),
+        ("", "mpi", True, "--backend mpi needs mpirun to start it: mpirun -np N python pytorch_impl/sync_sgd.py"),
+        ("0", "gloo", True, "--backend gloo, but mpirun started this: leave it out, or use torchrun."),
+        ("0", "auto", False, "This was started over MPI, but mpi4py isn't installed"),
+        ("1", "auto", False, None),
     ],
+    ids=["no mpirun", "another backend", "no mpi4py", "no mpi4py on another rank"],
 )
-def test_a_world_that_disagrees_with_the_options_is_refused(options, said, tmp_path):
-    status, output = mpirun(*options, "--record", str(tmp_path / "run.json"))
-    assert status == 2
-    assert set(own_lines(output)) == {f"lockstep: {said}"}
-    assert not (tmp_path / "run.json").exists()
-
-
-@pytest.mark.grid
-def test_ranks_whose_python_lacks_mpi4py_say_so_in_one_line_together(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(HIDE_MPI4PY, encoding="utf-8")
-    record = tmp_path / "run.json"
-    status, output = mpirun("--record", str(record), PYTHONPATH=str(tmp_path))
-    assert status == 2
-    [line] = own_lines(output)
-    assert line.startswith("lockstep: This was started over MPI, but mpi4py isn't installed")
-    assert "`nox -s torch`" in line
-    assert not record.exists()
-
-
-def test_mpi_without_mpirun_is_refused_in_one_line():
-    status, output = run_command([str(python_for(STRATEGY)), STRATEGY.script, "--backend", "mpi"])
-    assert status == 2
-    assert own_lines(output) == [
-        "lockstep: --backend mpi needs mpirun to start it: mpirun -np N python pytorch_impl/sync_sgd.py"
-    ]
+def test_what_mpi_needs_is_asked_for_in_one_line_of_the_first_rank(rank, backend, has_mpi4py, said, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("" if has_mpi4py else HIDE_MPI4PY, encoding="utf-8")
+    started = {"PYTHONPATH": str(tmp_path)} | ({"OMPI_COMM_WORLD_RANK": rank} if rank else {})
+    command = [str(python_for(STRATEGY)), STRATEGY.script, "--backend", backend]
+    status, output = run_command([*command, "--record", str(tmp_path / "run.json")], **started)
+    assert (status, (tmp_path / "run.json").exists()) == (2, False)
+    lines = [line for line in output.splitlines() if line.startswith("lockstep: ")]
+    assert len(lines) == (said is not None)
+    assert all(line.startswith(f"lockstep: {said}") for line in lines)
