@@ -33,6 +33,8 @@ def test_virtual_hosts_have_a_link_that_is_asked_for_in_tcs_words():
     ("values", "said"),
     [
         ({"hosts": "a", "virtual_hosts": 2}, "each name the hosts: give one of them"),
+        ({"slurm": True, "hosts": "one:2"}, "each name the hosts: give one of them"),
+        ({"submit": True}, "--submit hands the work to Slurm: add --slurm"),
         ({"bandwidth": ("1mbit",)}, "are those of virtual hosts: add --virtual-hosts"),
         ({"cores_per_host": 0.5}, "are those of virtual hosts: add --virtual-hosts"),
         *(({"virtual_hosts": count}, f"--virtual-hosts {count}: give 2 to 250") for count in (1, 251)),

@@ -79,11 +79,9 @@ def test_the_status_is_that_of_what_failed(shell, status, printed, order, tmp_pa
     assert left_in(tmp_path) == []
 
 
-@pytest.mark.parametrize("folder", ["/etc/lockstep-a", "{scratch}/../lockstep-a", "{scratch}/other"])
-def test_only_a_launchs_folder_is_collected(folder, refusal, tmp_path, monkeypatch):
-    monkeypatch.setattr(supervisor, "SCRATCH", tmp_path)
-    named = folder.format(scratch=tmp_path)
-    assert f"{named} is no launch's folder" in refusal(lambda: supervisor.collect(named, []))
+@pytest.mark.parametrize("folder", ["/etc/lockstep-a", "/var/tmp/../lockstep-a", "/var/tmp/other"])
+def test_only_a_launchs_folder_is_collected(folder, refusal):
+    assert f"{folder} is no launch's folder" in refusal(lambda: supervisor.collect(folder, []))
 
 
 STRAY = """
@@ -109,7 +107,7 @@ def stray(launch, kind=""):
 
 
 def test_a_sweep_ends_what_left_its_session_and_neither_itself_nor_anything_of_another_launch(
-    agent, tmp_path, monkeypatch, refusal
+    agent, tmp_path, monkeypatch
 ):
     for name in ("lockstep-swept-1", "lockstep-other-1"):
         (tmp_path / "scratch" / name).mkdir()
@@ -123,4 +121,3 @@ def test_a_sweep_ends_what_left_its_session_and_neither_itself_nor_anything_of_a
         assert left_in(tmp_path) == ["lockstep-other-1"]
     finally:
         os.kill(other, signal.SIGKILL)
-    assert "'*' can't name a launch" in refusal(lambda: supervisor.sweep("*"))
