@@ -2,13 +2,15 @@
 
 import ast
 import dataclasses
+import itertools
 import os
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -136,17 +138,6 @@ def make_record():
     return make
 
 
-def one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which threads call one after another."""
-    lock = threading.Lock()
-
-    def locked(*arguments: object) -> object:
-        with lock:
-            return function(*arguments)
-
-    return locked
-
-
 class Processes:
     """The processes of one launch, played by threads; they meet at a barrier."""
 
@@ -154,7 +145,6 @@ class Processes:
         self.size = size
         self._slots: list[object] = [None] * size
         self._barrier = threading.Barrier(size, timeout=60)
-        self._errors: list[Exception] = []
 
     def gather(self, rank: int, value: object) -> list:
         """Every rank's value, for every rank."""
@@ -166,57 +156,27 @@ class Processes:
 
     def play(self, work: Callable[[int], None]) -> None:
         """Call `work` with each rank in a thread of its own; raise the first error."""
-        threads = [threading.Thread(target=self._guarded, args=(work, rank)) for rank in range(self.size)]
+        lock, literal_eval = threading.Lock(), ast.literal_eval
+
+        def one_at_a_time(text: str) -> object:
+            with lock:
+                return literal_eval(text)
+
+        def guarded(rank: int) -> None:
+            try:
+                work(rank)
+            except Exception:
+                self._barrier.abort()
+                raise
+
         # NumPy parses the head of each file of an array, and Python 3.11 counts how deep it parses in one place for all
         # threads: where one is interrupted by another that parses, both fail (cpython issue 106905).
-        with patch.object(ast, "literal_eval", one_at_a_time(ast.literal_eval)):
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-        if self._errors:
-            raise self._errors[0]
-
-    def _guarded(self, work: Callable[[int], None], rank: int) -> None:
-        try:
-            work(rank)
-        except threading.BrokenBarrierError as error:
-            self._errors.append(error)
-        except Exception as error:
-            self._errors.insert(0, error)
-            self._barrier.abort()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loop:
-    """How every worker trains: in NumPy's float32 by the contract, but for the parts that a test changes."""
-
-    combine: Callable[[list], np.ndarray] = lambda parts: np.mean(parts, axis=0)
-    """What becomes of all workers' gradients."""
-    on_step: Callable[[Run, int], None] = lambda run, rank: None
-    """Called before each update."""
-    spoil: Callable[[State, int, int], None] = lambda state, rank, step: None
-    """May change a worker's state after the update of a step."""
-    loss_of: Callable[[float], object] = lambda loss: loss
-    """What a worker observes; None: it sees no loss."""
-
-    def train(self, run: Run, state: State, processes: Processes) -> list[np.ndarray]:
-        """Train `state` in place over all steps of the run; returns the rows of each."""
-        rank, rows = run.world.rank, []
-        for batch in run.steps():
-            rows.append(batch.rows)
-            features, labels = batch.features, batch.labels
-            computed = model.loss_and_gradients(run.task, state, features, labels)
-            loss, gradients = computed.loss, computed.gradients
-            if run.options.exchange:
-                parts = processes.gather(rank, gradients)
-                gradients = {name: self.combine([part[name] for part in parts]) for name in gradients}
-            self.on_step(run, rank)
-            model.update(run.task, state, gradients, batch.step)
-            self.spoil(state, rank, batch.step)
-            observed = self.loss_of(loss)
-            run.observe(observed, 0 if observed is None else len(labels))
-        return rows
+        with patch.object(ast, "literal_eval", one_at_a_time), ThreadPoolExecutor(self.size) as threads:
+            played = [threads.submit(guarded, rank) for rank in range(self.size)]
+        errors = [error for each in played if (error := each.exception())]
+        # Those that wait for a rank that failed only say that they waited.
+        for error in sorted(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError)):
+            raise error
 
 
 @dataclass(frozen=True)
@@ -232,11 +192,12 @@ class Launch:
 
 @pytest.fixture
 def numpy_launch(tmp_path, declare):
-    """A function that trains `task` with `world_size` workers and returns a Launch.
+    """A function that trains `task` with `world_size` workers in NumPy's float32, and returns a Launch.
 
-    `world` has more fields of the World, and `changes` are those of the Loop.
+    `world` has more fields of the World. `on_step` is called before each update, and `spoil` may change a worker's
+    state after it. `loss_of` says what a worker observes: None where it sees no loss.
     """
-    count = 0
+    count = itertools.count()
 
     def start(
         task: Task,
@@ -245,23 +206,31 @@ def numpy_launch(tmp_path, declare):
         strategy: Strategy | None = None,
         options: Options | None = None,
         world: Mapping[str, object] | None = None,
-        **changes: Callable,
+        on_step: Callable[[Run, int], object] = lambda run, rank: None,
+        spoil: Callable[[State, int, int], object] = lambda state, rank, step: None,
+        loss_of: Callable[[float, int, int], object] = lambda loss, rank, step: loss,
     ) -> Launch:
-        nonlocal count
-        count += 1
         strategy = strategy or declare()
-        task = dataclasses.replace(task, record=task.record or tmp_path / "records" / f"{count}.json")
-        processes, loop = Processes(world_size), Loop(**changes)
-        runs, states, rows = ([None] * world_size for _ in range(3))
+        task = dataclasses.replace(task, record=task.record or tmp_path / "records" / f"{next(count)}.json")
+        processes, (runs, states, rows) = Processes(world_size), ([None] * world_size for _ in range(3))
 
         def work(rank: int) -> None:
             facts = {"rank": rank, "size": world_size, "all_gather": partial(processes.gather, rank), **(world or {})}
-            run = runs[rank] = Run(
-                strategy, task, options or strategy.options(), World(pinning=OVERSUBSCRIBED, **facts)
-            )
+            options_here = options or strategy.options()
+            run = runs[rank] = Run(strategy, task, options_here, World(pinning=OVERSUBSCRIBED, **facts))
             state = states[rank] = dict(run.initial_state)
+            rows[rank] = []
             run.export_with(lambda: state)
-            rows[rank] = loop.train(run, state, processes)
+            for batch in run.steps():
+                rows[rank].append(batch.rows)
+                computed = model.loss_and_gradients(task, state, batch.features, batch.labels)
+                parts = processes.gather(rank, computed.gradients)
+                on_step(run, rank)
+                mean = {name: np.mean([part[name] for part in parts], axis=0) for name in computed.gradients}
+                model.update(task, state, mean, batch.step)
+                spoil(state, rank, batch.step)
+                loss = loss_of(computed.loss, rank, batch.step)
+                run.observe(loss, 0 if loss is None else len(batch.labels))
             run.finish()
 
         processes.play(work)
