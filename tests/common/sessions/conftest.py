@@ -1,10 +1,23 @@
-"""What the tests of sessions share: a lock of their own."""
+"""What the tests of sessions share: a lock of their own, and a made-up launch."""
 
 import os
+from dataclasses import dataclass
 
 import pytest
 
 from common.measurement import machine
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A made-up launch of a round."""
+
+    series: str
+    repetition: int = 1
+
+    @property
+    def name(self):
+        return f"{self.series}-{self.repetition}"
 
 
 @pytest.fixture(autouse=True)

@@ -22,10 +22,11 @@ from common.observations.table import whole
 from common.records import manifest
 from common.records.files import read_records, write_record
 from common.records.matrix_products import MatrixRecord
-from common.sessions import chosen_hosts, experiment
+from common.sessions import experiment
 from common.sessions.experiment import in_rounds, parse
 from common.sessions.session import Placed, Stage
 from tests.common.records.matrix_records import record
+from tests.common.sessions.conftest import Launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +37,6 @@ class Scope:
     """How many."""
     spread: tyro.conf.Suppress[Hosts | None] = None
     ranks = (1, 2)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A made-up launch, whose name has its round."""
-
-    way: str
-    repetition: int
-
-    @property
-    def name(self):
-        return f"{self.way}-{self.repetition:02d}"
 
 
 def launches(scope, repetition):
@@ -73,7 +62,9 @@ def run(monkeypatch, tmp_path):
             if len(made) == interrupted_after:
                 raise KeyboardInterrupt
             made.append(f"{folder.name}/{launch.name}")
-            left = structs.replace(record(launch.way, {8: 0.5}, launch.repetition), status=status, reason="It broke.")
+            left = structs.replace(
+                record(launch.series, {8: 0.5}, launch.repetition), status=status, reason="It broke."
+            )
             write_record(folder / f"{launch.name}.json", left)
             return left
 
@@ -94,7 +85,7 @@ def test_rounds_are_made_told_kept_and_reported(run, tmp_path, capsys):
     ran = run("--order-seed", "3")
     assert ran.code == 0
     assert ran.folder.name.endswith("-made_up")
-    names = [f"{ran.folder.name}/{way}-{number:02d}" for number in (1, 2) for way in ("alone", "rows_mpi")]
+    names = [f"{ran.folder.name}/{way}-{number}" for number in (1, 2) for way in ("alone", "rows_mpi")]
     assert [sorted(ran.made[:2]), sorted(ran.made[2:])] == [names[:2], names[2:]]
     assert read(ran.folder).display.payload == "matrix products"
     assert whole(read(ran.folder).observed, "seconds")["value"].tolist() == [0.5] * 4
@@ -143,11 +134,11 @@ def test_launches_may_lie_below_and_depend_on_what_came_before(run, capsys):
         return pandas.DataFrame({"stage": [each.name for each in stages], "seed": order_seed})
 
     ran = run("--order-seed", "7", stages=stages, records_below={"below": MatrixRecord}, plan_table=table)
-    assert ran.made == ["below/alone-01", f"{ran.folder.name}/rows_mpi-01"]
+    assert ran.made == ["below/alone-1", f"{ran.folder.name}/rows_mpi-1"]
     assert (ran.folder / "plan.csv").read_text() == "stage,seed\nfirst,7\nsecond,7\n"
-    assert {*read(ran.folder).observed["launch"]} == {"below/alone-01", "rows_mpi-01"}
+    assert {*read(ran.folder).observed["launch"]} == {"below/alone-1", "rows_mpi-1"}
     assert "2 launches: 2 ok" in capsys.readouterr().out
-    assert "below/alone-01.json" in manifest.read(ran.folder)
+    assert "below/alone-1.json" in manifest.read(ran.folder)
 
 
 def test_what_shows_nothing_ends_with_another_report_and_what_it_keeps_may_be_the_exit_status(run):
@@ -156,7 +147,7 @@ def test_what_shows_nothing_ends_with_another_report_and_what_it_keeps_may_be_th
     ran = run("--repetitions", "1", **about, keep=lambda folder, gathered: kept.append((folder, [*gathered])) or 1)
     assert ran.code == 1
     assert ran.folder.name.endswith("-made")
-    assert kept == [(ran.folder, ["alone-01", "rows_mpi-01"])]
+    assert kept == [(ran.folder, ["alone-1", "rows_mpi-1"])]
     assert not (ran.folder / "observations.csv").exists()
     assert ran.reports[0][0] == "reports"
     assert parse(dataclasses.replace(matrix_products.EXPERIMENT, **about), []).output.out.name == "made.pdf"
@@ -193,16 +184,11 @@ def test_what_cannot_be_had_is_refused_before_a_session_begins(run, tmp_path, op
 @pytest.mark.parametrize(
     ("hosts", "options"), [("any", ["--virtual-hosts", "2"]), (lambda scope: Selection(virtual_hosts=2), [])]
 )
-def test_hosts_come_from_the_options_or_by_the_scope_which_learns_of_them(run, monkeypatch, hosts, options):
-    spread, seen = Hosts(2, slots=1, cores=1), []
-
-    def find(console, module, selection, workers, is_plan):
-        seen.append((module, selection.virtual_hosts, workers, is_plan))
-        return None, spread
-
-    monkeypatch.setattr(chosen_hosts, "find", find)
+def test_hosts_come_from_the_options_or_by_the_scope_which_learns_of_them(run, hosts, options):
+    seen = []
     run("--plan", *options, hosts=hosts, plan=lambda scope, results: seen.append(scope.spread) or pandas.DataFrame())
-    assert seen == [("common.laboratory.made_up", 2, (1, 2), True), spread]
+    # Each has the slots for the most ranks.
+    assert [(spread.count, spread.slots) for spread in seen] == [(2, 2)]
 
 
 def test_where_the_scope_chooses_hosts_there_are_no_options_for_them(run):

@@ -1,13 +1,11 @@
 """common/sessions/probes.py: which probes a comparison makes, how they are started, and that none of them ends it."""
 
 import dataclasses
-import io
 import random
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 
 from common.contract.work import Work
 from common.declarations import catalogue
@@ -17,13 +15,11 @@ from common.launching import executor, launch
 from common.measurement import machine
 from common.measurement.probing import declared
 from common.paths import ROOT
-from common.records import manifest
-from common.records.ceiling import FOLDER, Ceiling, read_ceilings
+from common.records.ceiling import FOLDER, Ceiling
 from common.records.files import write_record
 from common.sessions import compare, probes
 from common.sessions.comparison_schedule import ComparisonSchedule
 from common.sessions.comparison_scope import Scope
-from common.sessions.session import Schedule, Session, Stage
 
 PROBED = [family for family in catalogue.families().values() if family.probe]
 TRIED = {"NUMPY_KERNELS": "fast"}
@@ -92,54 +88,36 @@ def test_every_declared_probe_is_a_script_that_is_started_like_a_strategy_of_its
 
 
 @pytest.fixture
-def made(probed, monkeypatch, tmp_path):
-    """A function that makes the probes of a comparison, which end with a status: what it printed, and what it started.
+def started(probed, monkeypatch):
+    """What was started of the probes of a comparison, each with its task and its variables; the log ends it."""
+    strategy, started = probed(), []
 
-    Of each that was started it has the task and the variables.
-    """
-    strategy = probed()
+    def start(arguments, root, log_path, deadline_seconds, variables):
+        assert arguments[:3] == ["-m", "common.launching.launch", "numpy-alone_ceiling"]
+        assert (root, deadline_seconds) == (ROOT, 60.0)
+        task, _ = parse_command_line(strategy, "help", arguments[3:])
+        started.append((task.workers, task.batch, variables))
+        if variables:
+            log_path.write_text("lockstep: failed: It said nothing.")
+            return 1
+        log_path.touch()
+        known = declared(strategy, task) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
+        write_record(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
+        return 0
 
-    def run(status=0, log=""):
-        started = []
-
-        def start(arguments, root, log_path, deadline_seconds, variables):
-            assert arguments[:3] == ["-m", "common.launching.launch", "numpy-alone_ceiling"]
-            assert (root, deadline_seconds) == (ROOT, 60.0)
-            task, _ = parse_command_line(strategy, "help", arguments[3:])
-            started.append((task.workers, task.batch, variables))
-            log_path.write_text(log)
-            if status == 0:
-                known = declared(strategy, task) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
-                write_record(task.record, Ceiling(**known, status="ok", elapsed_seconds=30.0))
-            return status
-
-        monkeypatch.setattr(executor, "start", start)
-        console, stage = Console(file=io.StringIO(), width=200), Stage("", "the ceilings", probes.planned(Scope()))
-        session = Session(console, tmp_path, order_seed=0)
-        session.run(Schedule([stage]), executor.run_planned, probes.read, compare._in_words)
-        return console.file.getvalue(), started
-
-    return run
+    monkeypatch.setattr(executor, "start", start)
+    return started
 
 
-def test_each_probe_leaves_a_file_in_a_folder_of_its_own_and_is_not_made_again(made, tmp_path):
-    printed, started = made()
-    assert "ok  ceilings/numpy-alone-pathway-64r-2w" in printed
+def test_each_probe_leaves_a_record_in_a_folder_of_its_own_also_where_it_fails(started, tmp_path):
+    planned = probes.planned(Scope())
+    whole, failed = (executor.run_planned(each, tmp_path) for each in planned)
     assert started == [(2, 64, {}), (1, 64, TRIED)]
-    assert {path.suffix for path in (tmp_path / FOLDER).iterdir()} == {".json", ".log"}
-    assert len(read_ceilings(tmp_path)) == 2
-    assert len(manifest.read(tmp_path)) == 2 + len(["durations.csv"])
-    assert made()[1] == []
-
-
-def test_a_probe_that_failed_leaves_a_sentence_and_is_tried_again(made, tmp_path):
-    made(status=1, log="lockstep: failed: It said nothing.")
-    failed, tried = sorted(read_ceilings(tmp_path), key=lambda found: len(found.variables))
-    assert (failed.status, failed.reason, failed.variables) == ("failed", "It said nothing.", {})
-    assert tried.variables == TRIED
+    assert {path.parent for path in tmp_path.rglob("*.*")} == {tmp_path / FOLDER}
+    assert [probes.read(tmp_path / f"{each.name}.json") for each in planned] == [whole, failed]
+    assert compare._in_words(planned[0], whole) == "nothing to clock"
+    assert (failed.status, failed.reason, failed.variables) == ("failed", "It said nothing.", TRIED)
     assert (tmp_path / FOLDER / failed.log).read_text() == "lockstep: failed: It said nothing."
-    made()
-    assert [found.status for found in read_ceilings(tmp_path)] == ["ok", "ok"]
 
 
 def test_a_probe_is_started_like_its_strategy_with_its_own_script(probed, monkeypatch):
@@ -156,17 +134,15 @@ def test_a_probe_is_started_like_its_strategy_with_its_own_script(probed, monkey
 @pytest.mark.parametrize("scope", [Scope(), Scope(repetitions=2), Scope(repetitions=1)])
 def test_they_come_once_after_the_first_round_and_before_anything_else_is_decided(probed, scope):
     probed()
-    planned, prepared = probes.planned(Scope()), []
-    schedule = ComparisonSchedule(scope, random.Random(0), planned, lambda launches: prepared.append(len(launches)))
-    happened = []
+    prepared, titles = [], []
+    schedule = ComparisonSchedule(scope, random.Random(0), probes.planned(scope), prepared.append)
     while stage := schedule.next_stage():
-        happened.append(stage.title)
+        titles.append(stage.title)
         for each in stage.launches:
             schedule.note(each, 10.0, SimpleNamespace(status="ok"))
-    first = [title for title in happened if title.startswith("round 1 of")]
-    assert happened[: len(first) + 1] == [*first, "the frameworks' ceilings"]
-    assert happened.count("the frameworks' ceilings") == len(prepared) == 1
-    assert schedule.has_time_for_probes
+    place = titles.index("the frameworks' ceilings")
+    assert [title.startswith("round 1 of") for title in titles] == [number < place for number in range(len(titles))]
+    assert titles.count("the frameworks' ceilings") == len(prepared) == 1
     assert schedule.durations.spent() == pytest.approx(20.0 + 10.0 * len(schedule.durations.seconds), abs=1.0)
 
 

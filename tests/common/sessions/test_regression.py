@@ -1,9 +1,9 @@
 """common/sessions/regression.py: what pairs of launches say of a change, and when its gate is shut."""
 
-import dataclasses
 import io
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +25,6 @@ from common.sessions import regression
 from common.sessions.other_checkout import RECORDS, Against
 from common.sessions.session import Stage
 from common.statistics.paired import judge
-from tests.changes import changed
 from tests.reports.records import make_record, mistaken, named
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)
@@ -57,7 +56,7 @@ def times(factor, seconds=STEADY):
 
 
 def changes(here, there, tolerance=0.05, **about):
-    return regression.changes(here, there, dataclasses.replace(AGAINST, tolerance=tolerance), **about)
+    return regression.changes(here, there, replace(AGAINST, tolerance=tolerance), **about)
 
 
 def change_of(here, there, tolerance=0.05, **about):
@@ -73,8 +72,8 @@ def change_of(here, there, tolerance=0.05, **about):
 @pytest.mark.parametrize(
     ("factor", "tolerance", "verdict"),
     [
-        *[(1.2, 0.05, "slower"), (1.06, 0.05, "slower"), (1.03, 0.05, "within"), (0.97, 0.05, "within")],
-        *[(0.94, 0.05, "faster"), (1.06, 0.5, "within")],
+        *[(1.06, 0.05, "slower"), (1.03, 0.05, "within"), (0.97, 0.05, "within"), (0.94, 0.05, "faster")],
+        (1.06, 0.5, "within"),
     ],
 )
 def test_a_verdict_is_given_where_the_whole_interval_lies_on_one_side(factor, tolerance, verdict):
@@ -144,25 +143,16 @@ def test_rounds_in_which_either_failed_make_no_pair_and_are_told():
     assert (row.here_seconds, row.there_seconds, row.ratio) == pytest.approx((6.0, 3.0, 2.0))
 
 
-def with_task(**values):
-    return {"task": dataclasses.replace(DIGITS, **values)}
-
-
-def options(**values):
-    return {"options": values}
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs", "n", "note"),
     [
-        ({}, with_task(batch=32), 0, "not the same work: batch is 64 here and 32 there (6 of 6)"),
-        ({}, with_task(steps=90), 0, "not the same work: steps is 300 here and 90 there (6 of 6)"),
+        ({}, {"task": replace(DIGITS, batch=32)}, 0, "not the same work: batch is 64 here and 32 there (6 of 6)"),
         ({}, {"examples_per_step": 5}, 0, "not the same work: rows per step is 64 here and 5 there (6 of 6)"),
         ({}, {"windows": []}, 0, "nothing was clocked there (6 of 6)"),
-        ({}, with_task(record=Path("elsewhere.json"), deadline_seconds=9.0), 6, ""),
+        ({}, {"task": replace(DIGITS, record=Path("elsewhere.json"), deadline_seconds=9.0)}, 6, ""),
         (
-            options(packed=True, size=1, new=1),
-            options(packed=False, size=2),
+            {"options": {"packed": True, "size": 1, "new": 1}},
+            {"options": {"packed": False, "size": 2}},
             *(6, "options differ: packed is True here and False there, size is 1 here and 2 there"),
         ),
     ],
@@ -181,15 +171,11 @@ def test_other_work_makes_no_pair_and_options_that_differ_are_told(ours, theirs,
         ([None] * 6, STEADY, "fails"),
         (STEADY, [None] * 6, "not compared"),
         ([None] * 6, [None] * 6, "fails in both"),
-        ([None] * 4 + [1.0] * 2, [1.0] * 2 + [None] * 4, "fails in both"),
         ([1.0] * 3 + [None] * 5, [1.0] * 3 + [None] * 5, "fails in both"),
         ([1.0] * 4 + [None] * 4, [1.0] * 4 + [None] * 4, "too few rounds"),
-        ([None] * 4 + [1.0] * 3, [None] * 3 + [1.0] * 4, "too few rounds"),
-        ([None] * 2 + [1.0] * 4, STEADY, "fails"),
         ([None] * 2 + [1.0] * 8, [*STEADY, 1.0, 1.0, 1.0, 1.0], "fails"),
         ([None] * 3 + [1.0] * 3, [None] + [1.0] * 5, "fails"),
         ([None] * 2 + [1.0] * 4, [None] + [1.0] * 5, "too few rounds"),
-        ([None] + [1.0] * 5, STEADY, "too few rounds"),
         ([None], [1.0], "fails"),
         (STEADY, [None] * 5 + [1.0], "too few rounds"),
     ],
@@ -203,7 +189,6 @@ def test_what_fails_here_alone_is_told_from_what_cannot_be_compared(here, there,
 
 
 REFUSED = {"status": "unsupported", "reason": "It has no GPU."}
-UNTOLD = {"status": "failed", "reason": None}
 
 
 @pytest.mark.parametrize(
@@ -213,7 +198,6 @@ UNTOLD = {"status": "failed", "reason": None}
         (side([None] * 2 + [1.0] * 4, **REFUSED), "unsupported here: It has no GPU (6 of 6)"),
         (side(STEADY, windows=[]), "nothing was clocked here (6 of 6)"),
         (side(STEADY[:4]), "not launched here (2 of 6)"),
-        (side(STEADY, **UNTOLD), "failed here:  (6 of 6)"),
     ],
 )
 def test_evidence_that_is_missing_here_alone_fails_and_the_cause_is_told_without_the_remedy(here, note):
@@ -236,12 +220,6 @@ def test_first_attempts_that_fail_here_in_half_of_the_rounds_fail_though_the_sec
     assert row.note == "; ".join(told)
 
 
-def test_a_launch_that_is_refused_counts_among_the_first_attempts_that_failed():
-    here = side(STEADY)
-    here["numpy_threads-01"] = changed(here["numpy_threads-01"], **REFUSED)
-    assert change_of(here, STEADY, again=(["numpy_threads-02", "numpy_threads-03"], [])).verdict == "fails"
-
-
 def chance_that_any_fails(rounds, flaky_here, flaky_there, settings=1):
     """By the binomial distribution, where attempts fail with these probabilities."""
     first, twice = np.array([(first, twice) for first in range(rounds + 1) for twice in range(first + 1)]).T
@@ -253,12 +231,12 @@ def chance_that_any_fails(rounds, flaky_here, flaky_there, settings=1):
     return 1 - (1 - (here[:, None] * there)[failing].sum()) ** settings
 
 
-@pytest.mark.parametrize("rounds", [6, 7, 10, 20])
+@pytest.mark.parametrize("rounds", [6, 7, 20])
 def test_equal_flakiness_of_five_per_cent_shuts_less_than_five_per_cent_of_gates(rounds):
     assert chance_that_any_fails(rounds, 0.05, 0.05, settings=12) < 0.05
 
 
-@pytest.mark.parametrize(("rounds", "crashing", "least"), [(6, 5 / 6, 0.98), (6, 0.5, 0.6), (10, 0.5, 0.75)])
+@pytest.mark.parametrize(("rounds", "crashing", "least"), [(6, 5 / 6, 0.98), (6, 0.5, 0.6)])
 def test_a_change_that_makes_launches_crash_often_mostly_fails(rounds, crashing, least):
     assert chance_that_any_fails(rounds, crashing, 0.05) > least
 
@@ -282,11 +260,11 @@ def test_a_setting_that_deviates_has_that_verdict_and_a_row_even_without_rounds(
 def concluded(tmp_path, monkeypatch):
     """A function that concludes a comparison of these records: why its gate is shut, what was said, and the rows.
 
-    Whether they follow the oracle is looked at only with a `certificate`: made-up ones have no losses.
+    Whether they follow the oracle is looked at only `with_oracle`: made-up ones have no losses.
     """
 
-    def conclude(here, there, against=AGAINST, certificate=False, stages=()):
-        if not certificate:
+    def conclude(here, there, against=AGAINST, with_oracle=False, stages=()):
+        if not with_oracle:
             monkeypatch.setattr(regression, "_deviating", lambda *sides: {})
         for folder, records in ((tmp_path, here), (tmp_path / RECORDS, there)):
             folder.mkdir(exist_ok=True)
@@ -301,10 +279,9 @@ def concluded(tmp_path, monkeypatch):
 
 def test_the_gate_is_shut_where_something_is_slower_or_fails_and_a_table_and_a_file_have_each_setting(concluded):
     # Names that pandas takes for something else.
-    against = dataclasses.replace(AGAINST, rev="NA", commit="0" * 40, here="1" * 40, notes=("One.", "Two."))
-    alike = FEW | side(STEADY, "numpy_same")
-    here = alike | side([None] * 6, "numpy_broken") | side(times(1.2), "numpy_slow") | side(times(1.3), "numpy_slower")
-    there = alike | side(STEADY, "numpy_broken") | side(STEADY, "numpy_slow") | side(STEADY, "numpy_slower")
+    against = replace(AGAINST, rev="NA", commit="0" * 40, here="1" * 40, notes=("One.", "Two."))
+    here = FEW | side([None] * 6, "numpy_broken") | side(times(1.2), "numpy_slow") | side(times(1.3), "numpy_slower")
+    there = FEW | side(STEADY, "numpy_broken") | side(STEADY, "numpy_slow") | side(STEADY, "numpy_slower")
     shut, said, rows = concluded(here, there, against)
     assert shut == (
         "Slower than NA (0000000000) by more than 5 %: numpy_slow with 2 workers, digits weak (1.200 times the "
@@ -312,14 +289,13 @@ def test_the_gate_is_shut_where_something_is_slower_or_fails_and_a_table_and_a_f
         "step, 1.300 to 1.300); fails here more often than with NA (0000000000): numpy_broken with 2 workers, digits "
         "weak (failed here: Worker 1 ended (6 of 6))."
     )
-    assert "of 5 settings: 2 slower, 1 within 5 %, 1 fails here, 1 not compared. One. Two." in said
+    assert "of 4 settings: 2 slower, 1 fails here, 1 not compared. One. Two." in said
     assert "note: numpy_broken with 2 workers, digits weak: failed here: Worker 1 ended (6 of 6)" in said
     lines = [re.split(r" *[\u2502\u2503] *", each) for each in said.splitlines()]
     assert [line[1:-1] for line in lines if len(line) > 2] == [
         ["setting", "n", "ms here", "ms there", "ratio", "95 % interval", "verdict"],
         ["numpy_broken with 2 workers, digits weak", "0", "-", "-", "-", "-", "fails"],
         ["numpy_few with 2 workers, digits weak", "3", "1000", "1000", "1.000", "-", "too few rounds"],
-        ["numpy_same with 2 workers, digits weak", "6", "1000", "1000", "1.000", "1.000 to 1.000", "within"],
         ["numpy_slow with 2 workers, digits weak", "6", "1200", "1000", "1.200", "1.200 to 1.200", "slower"],
         ["numpy_slower with 2 workers, digits weak", "6", "1300", "1000", "1.300", "1.300 to 1.300", "slower"],
     ]
@@ -340,7 +316,6 @@ FEW = side(STEADY[:3], "numpy_few")
             *(FEW, FEW, " with main (1111111111): 3 rounds were made, and it takes 6: raise --minutes, or name fewer"),
             "2222222222 with changes against main (1111111111), of 1 setting: 1 not compared.",
         ),
-        (side([1.0]), side([1.0]), " with main (1111111111): 1 round was made", ""),
         (side(STEADY), side([None] * 6), " with main (1111111111): failed there: Worker 1 ended (6 of 6).", ""),
         ({}, {}, ": no launch was made with both checkouts.", ""),
     ],
@@ -367,7 +342,7 @@ def test_the_gate_is_shut_where_something_deviates_here_and_not_there_however_fa
         records = [make_record("amber_ring", 2, (milliseconds + number / 100,) * 3) for number in range(6)]
         return named(*(mistaken(record, "Summed.") if is_wrong else record for record in records))
 
-    shut, said, [row] = concluded(rounds(here, 1.0), rounds(there, 2.0), certificate=True)
+    shut, said, [row] = concluded(rounds(here, 1.0), rounds(there, 2.0), with_oracle=True)
     assert row.ratio == pytest.approx(0.5, rel=0.05)
     deviates = "Doesn't follow the oracle here: amber_ring with 2 workers, digits weak (Summed.)"
     assert (shut or "").startswith(deviates) == shuts
@@ -377,9 +352,9 @@ def test_the_gate_is_shut_where_something_deviates_here_and_not_there_however_fa
 
 @pytest.mark.parametrize("options", [{}, {"prefetch": 1, "exchange": False}])
 def test_what_both_were_to_launch_has_a_row_though_the_other_left_no_record(concluded, declare, options):
-    strategy, task = declare(), dataclasses.replace(DIGITS, scaling="weak")
+    strategy, task = declare(), replace(DIGITS, scaling="weak")
     launch = PlannedLaunch(strategy, 2, "throughput", 1, task, strategy.options(**options))
-    small = dataclasses.replace(launch, strategy=declare("numpy_small"))
+    small = replace(launch, strategy=declare("numpy_small"))
     stages = [Stage("round", "round 1", [launch]), Stage("smaller worlds", "smaller worlds", [small])]
     label = "1 prefetch" if options else ""
     here = side(STEADY[:2], label=label, options=options) | side(STEADY, "numpy_small")
@@ -400,14 +375,13 @@ def test_what_was_made_again_is_known_by_the_files_of_first_attempts(concluded, 
 
 
 def test_a_commit_that_was_asked_for_by_its_hash_is_named_once():
-    row = dataclasses.replace(change_of(STEADY, STEADY), rev="0123", commit="0123456789abcdef", here="abcdef012345")
+    row = replace(change_of(STEADY, STEADY), rev="0123", commit="0123456789abcdef", here="abcdef012345")
     assert (row.commit_in_words(), row.here_in_words()) == ("0123456789", "abcdef0123")
 
 
-@pytest.mark.parametrize("text", ["", "strategy,n\none,many\n", '"'])
-def test_a_damaged_table_is_refused(tmp_path, refusal, text):
+def test_a_damaged_table_is_refused(tmp_path, refusal):
     assert change.read(tmp_path) == []
-    (tmp_path / change.FILE).write_text(text)
+    (tmp_path / change.FILE).write_text("strategy,n\none,many\n")
     assert refusal(lambda: change.read(tmp_path)).startswith(str(tmp_path / change.FILE))
 
 

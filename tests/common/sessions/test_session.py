@@ -20,20 +20,9 @@ from common.records.files import read_record
 from common.records.header import Allocated
 from common.records.presentation import FILE, Presentation, of_catalogue
 from common.sessions.session import Options, Placed, Schedule, Stage, begin, rounds_of
+from tests.common.sessions.conftest import Launch
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """A made-up launch of a round."""
-
-    strategy: str
-    repetition: int = 1
-
-    @property
-    def name(self):
-        return f"{self.strategy}-{self.repetition}"
 
 
 @dataclass(frozen=True)
@@ -219,18 +208,6 @@ def test_a_launch_that_left_its_record_when_it_was_interrupted_is_not_made_again
 # How long it takes
 
 
-class Clocked(Schedule):
-    """A schedule that keeps what it is told of each launch."""
-
-    def __init__(self):
-        super().__init__([Stage("round", "round 1 of 1", [Launch("a"), Launch("b"), Launch("a", 2)])])
-        self.noted = []
-
-    def note(self, launch, seconds, record):
-        super().note(launch, seconds, record)
-        self.noted.append((launch.name, seconds, record.status))
-
-
 def test_a_schedule_is_told_of_each_launch_and_of_those_before_an_interruption_with_the_time_they_took(
     run, monkeypatch
 ):
@@ -241,9 +218,15 @@ def test_a_schedule_is_told_of_each_launch_and_of_those_before_an_interruption_w
     # The seconds of the next one aren't noted: it took as long as the others on average.
     run(making([], fail=["a-1"], interrupted_at="b-2"))
     durations.write_text("launch,seconds\na-1,5\nb-1,7.5\n")
-    schedule = Clocked()
+    schedule = Schedule([Stage("round", "round 1 of 1", [Launch("a"), Launch("b"), Launch("a", 2)])])
+    noted, note = [], schedule.note
+    schedule.note = lambda *about: noted.append(about) or note(*about)
     run(making([], fail=["a-1"]), schedule)
-    assert schedule.noted == [("a-1", 5, "failed"), ("b-1", 7.5, "ok"), ("a-2", 6.25, "ok")]
+    assert [(launch.name, seconds, record.status) for launch, seconds, record in noted] == [
+        ("a-1", 5, "failed"),
+        ("b-1", 7.5, "ok"),
+        ("a-2", 6.25, "ok"),
+    ]
     assert schedule.seconds_left() == 0
 
 
