@@ -187,7 +187,7 @@ def _read(
         raise ValueError("no parameter has a gradient")
     # A gradient that is never set to zero has in it what the optimizer got in the step before.
     has_last = last is not None and last.updates[0].step.step == facts["step"] - 1
-    stale = {name: last.got.get(name, 0 * old[name]) for name in old} if last and has_last else None
+    stale = Gradient({name: last.got.get(name, 0 * old[name]) for name in old}) if last and has_last else None
     update = Update(old, new, -1.0, columns, stale=stale, weights=weights, rounding=torch.finfo(precision).eps)
     solved = recipe.solve(update)
     step = Step(facts["step"], 0, {name: each.recipe for name, each in solved.items()}, ())

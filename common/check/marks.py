@@ -32,7 +32,7 @@ from common.launching.launch import python_for
 from common.paths import ROOT
 
 _OTHER_START = 1e-2
-"""A residual of the first update above this, where later ones have none, tells that it began with other weights."""
+"""A residual of the first update above this and rounding's, where later ones have none, tells of other weights."""
 
 _LEAST_SENT = 0.45
 """Fewer bytes than this share of an all-reduce's are no exchange of gradients, not even of 16 bits."""
@@ -176,8 +176,8 @@ def read(world: World, losses: np.ndarray, weights: np.ndarray, remedies: Mappin
     data = dataset.load(task)
     with threadpool_limits(1):
         found, updates = reading.read(trained, evidence, data)
-        first = [tensor.residual for step in found.steps if step.step == 0 for tensor in step.tensors.values()]
-        if max(first) > _OTHER_START:
+        first = [tensor for step in found.steps if step.step == 0 for tensor in step.tensors.values()]
+        if any(tensor.residual > max(_OTHER_START, tensor.floor) for tensor in first):
             later, of_later = reading.read(trained, {step: evidence[step] for step in evidence if step}, data)
             if max(tensor.residual for tensor in later.tensors) < _OTHER_START:
                 same = "" if 1 in later.apart else ", which are the same on all workers"

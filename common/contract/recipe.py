@@ -61,7 +61,7 @@ class Update:
     """Each worker's."""
     velocity: State | None = None
     """The update before, over its rate, which is SGD's momentum buffer; None: it isn't known, or there was none."""
-    stale: State | None = None
+    stale: Gradient | None = None
     """The mean gradient of the step before; None: it isn't known."""
     weights: State | None = None
     """The weights that decay, where `before` and `after` are an optimizer's first moment; None: `before`."""
@@ -145,21 +145,21 @@ def solve(update: Update) -> dict[str, Solved]:
 
 
 def _solved(update: Update, name: str) -> Solved:
-    workers, optional = len(update.gradients), [update.velocity, update.stale]
-    states = [*(each.mean for each in update.gradients), *(state for state in optional if state is not None)]
+    workers, stale = len(update.gradients), [] if update.stale is None else [update.stale]
+    velocity = [] if update.velocity is None else [update.velocity]
+    states = [*(each.mean for each in update.gradients), *velocity, *(each.mean for each in stale)]
     shape = update.before[name].shape
     decaying = update.before if update.weights is None else update.weights
     *columns, before, after = [_flat(state, name, shape) for state in (*states, decaying, update.before, update.after)]
     moved = (before - after) / update.rate
     matrix = np.stack(columns, axis=1)
     lengths = np.linalg.norm(matrix, axis=0)
-    values, sensitivities, open_parts = _least_squares(matrix / np.where(lengths, lengths, 1), moved, lengths)
     # The weights are rounded after each step, of which the velocity is one, and each gradient while it is computed.
     weight_noise = update.rounding * float(np.linalg.norm(after)) / abs(update.rate)
-    noise = GRADIENT_ROUNDING * lengths
-    noise[:workers] += [gradient.noise.get(name, 0.0) for gradient in update.gradients]
-    if update.velocity is not None:
-        noise[workers] += weight_noise
+    beyond_rounding = [gradient.noise.get(name, 0.0) for gradient in (*update.gradients, *stale)]
+    beyond_rounding[workers:workers] = [weight_noise for _ in velocity]
+    noise = GRADIENT_ROUNDING * lengths + np.array([*beyond_rounding, 0.0])
+    values, sensitivities, open_parts = _least_squares(matrix, moved, lengths, noise)
     length, rest = float(np.linalg.norm(moved)), float(np.linalg.norm(moved - matrix @ values))
     rounding = weight_noise + float(np.abs(values) @ noise)
     uncertainties = sensitivities * max(rounding, rest) + open_parts * _MOST_TIMES * (length or 1.0)
@@ -170,8 +170,8 @@ def _solved(update: Update, name: str) -> Solved:
     named = iter(coefficients[workers:])
     recipe = TensorRecipe(
         shares=tuple(coefficients[:workers]),
-        velocity=next(named) if update.velocity is not None else None,
-        stale=next(named) if update.stale is not None else None,
+        velocity=next(named) if velocity else None,
+        stale=next(named) if stale else None,
         decay=coefficients[-1],
         residual=_rounded(rest / length if length else 0.0),
         floor=_rounded(rounding / length if length else 0.0),
@@ -201,9 +201,11 @@ def worker_gradient(
     return Gradient(mean, computed.row_losses, noise)
 
 
-def mean_of(gradients: Sequence[Gradient]) -> State:
-    """The mean of the workers' mean gradients."""
-    return {name: np.mean([each.mean[name] for each in gradients], axis=0) for name in gradients[0].mean}
+def mean_of(gradients: Sequence[Gradient]) -> Gradient:
+    """The mean of the workers' mean gradients, and by how much it may be off where all of them are."""
+    mean = {name: np.mean([each.mean[name] for each in gradients], axis=0) for name in gradients[0].mean}
+    noise = {name: float(np.mean([each.noise.get(name, 0.0) for each in gradients])) for name in mean}
+    return Gradient(mean, noise=noise)
 
 
 def _rounded(value: float) -> float:
@@ -212,22 +214,25 @@ def _rounded(value: float) -> float:
 
 
 def _least_squares(
-    unit: np.ndarray, target: np.ndarray, lengths: np.ndarray
+    matrix: np.ndarray, target: np.ndarray, lengths: np.ndarray, noise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The coefficients of columns with these lengths nearest to the target; `unit` has them with the length 1.
+    """The coefficients of columns with these lengths nearest to the target.
 
     Beside them stands by how much each follows a change of the target: one by a vector of norm d moves a coefficient by
     at most its sensitivity times d, which is the norm of its row of the pseudoinverse (Golub & Van Loan, "Matrix
-    Computations", section 5.5.2). Last is by how much sums of columns leave it open that depend on one another. By the
-    normal equations, whose error the second solution takes back, since columns are much longer than many.
+    Computations", section 5.5.2). Last is by how much sums of columns leave it open that depend on one another, but for
+    the noise of the columns. By the normal equations, whose error the second solution takes back, since columns are
+    much longer than many.
     """
+    scales = np.where(lengths, lengths, 1)
+    unit = matrix / scales
     squares, vectors = np.linalg.eigh(unit.T @ unit)
     kept = squares > _DEPENDENT * squares[-1]
     inverse = (vectors[:, kept] / squares[kept]) @ vectors[:, kept].T
     values = inverse @ (unit.T @ target)
     values += inverse @ (unit.T @ (target - unit @ values))
-    scales = np.where(lengths, lengths, 1)
-    open_parts = np.linalg.norm(vectors[:, ~kept], axis=1) / scales
+    is_told = kept & (squares > (np.abs(vectors).T @ (noise / scales)) ** 2)
+    open_parts = np.linalg.norm(vectors[:, ~is_told], axis=1) / scales
     return values / scales, np.sqrt(np.diag(inverse)) / scales, np.where(lengths, open_parts, np.inf)
 
 

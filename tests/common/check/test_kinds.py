@@ -62,8 +62,8 @@ def task_of(workers, seed=None):
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_kind_is_named_alone(kind, workers):
-    # Of one task in hundreds a second sentence says that a tensor's counts in step 1 are none that it knows.
-    task = task_of(workers, seed=workers)
+    # With seed 142 a row of the first step is at a kink, and two workers in float32 are on its other side.
+    task = task_of(workers, seed=142)
     said = said_of(workers, task, **CHANGES[kind](task, workers))
     assert len(said) == 1, (task.seed, said)
     assert WORDS[kind] in said[0], task.seed

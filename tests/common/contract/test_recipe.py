@@ -70,11 +70,16 @@ def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open
     gradients = [Gradient(first), Gradient(second)]
     after = {"w": before["w"] - 0.1 * (first["w"] + second["w"])}
     # Without momentum the velocity is the gradient of the step before.
-    assert open_of(Update(before, after, 0.1, gradients, {"w": 3 * stale["w"]}, stale)) == "++--+"
+    assert open_of(Update(before, after, 0.1, gradients, {"w": 3 * stale["w"]}, Gradient(stale))) == "++--+"
+    # And where float32 was on the other side of a kink nearly so.
+    near = {"w": stale["w"] + 0.001 * draw.standard_normal((8, 4))}
+    assert open_of(Update(before, after, 0.1, gradients, near, Gradient(stale))) == "+++++"
+    noisy = recipe.mean_of([Gradient(stale, noise={"w": 0.01}), Gradient(stale, noise={"w": 0.03})])
+    assert open_of(Update(before, after, 0.1, gradients, near, noisy)) == "++--+"
     zeros = {"w": np.zeros((8, 4))}
-    assert open_of(Update(before, after, 0.1, gradients, zeros, stale)) == "++-++"
+    assert open_of(Update(before, after, 0.1, gradients, zeros, Gradient(stale))) == "++-++"
     few = [{"w": state["w"].ravel()[:4]} for state in (before, after, first, second, zeros, stale)]
-    assert "-" in open_of(Update(*few[:2], 0.1, [Gradient(each) for each in few[2:4]], *few[4:]))
+    assert "-" in open_of(Update(*few[:2], 0.1, [Gradient(each) for each in few[2:4]], few[4], Gradient(few[5])))
 
 
 @pytest.mark.parametrize(
