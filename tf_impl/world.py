@@ -64,7 +64,6 @@ def joined(
     meet(cluster, limits.deadline_seconds)
     with one_line_when_it_breaks():
         strategy = tf.distribute.MultiWorkerMirroredStrategy(resolver(cluster), communication)
-        check_sum(strategy, len(addresses))
         world = World(
             pinning=pinning,
             rank=addresses.index(cluster.address),
@@ -158,25 +157,6 @@ def number_workers(coordinator: tf.distribute.coordinator.ClusterCoordinator) ->
     coordinator.schedule(tf.function(lambda: tf.identity(number), autograph=False))
     coordinator.join()
     return number, [float(drawn) for drawn in number.read_all()]
-
-
-def check_sum(strategy: tf.distribute.Strategy, world_size: int) -> None:
-    """Raise UserError when an all-reduce of ones over the workers doesn't give `world_size`.
-
-    Without a usable TF_CONFIG the strategy runs quietly with a single replica.
-    """
-
-    @tf.function(autograph=False)
-    def count() -> tf.Tensor:
-        ones = strategy.run(lambda: tf.constant(1.0))
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, ones, axis=None)
-
-    total = int(count())
-    if total != world_size:
-        raise UserError(
-            f"An all-reduce reaches {total} workers, and the cluster has {world_size}: give every task the same "
-            "cluster in TF_CONFIG."
-        )
 
 
 def all_gather(strategy: tf.distribute.Strategy, value: object) -> list:

@@ -141,23 +141,6 @@ def test_a_cluster_that_disagrees_with_the_strategy_is_refused_in_one_line(strat
     assert words in line
 
 
-ALONE = """
-import tensorflow as tf
-from common.errors import exit_with_one_line
-from tf_impl import world
-strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-world.check_sum(strategy, 1)
-exit_with_one_line(lambda: world.check_sum(strategy, 2))
-"""
-
-
-def test_a_strategy_that_quietly_has_one_replica_does_not_pass_for_two():
-    python = str(python_for(find("tf_one_device")))
-    result = subprocess.run([python, "-c", ALONE], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
-    assert result.returncode == 2
-    assert "An all-reduce reaches 1 workers, and the cluster has 2" in result.stderr
-
-
 def start_locally(strategy, task, *runner, **options):
     """The strategy as `nox -s` starts it, or by a runner."""
     launch = [sys.executable, "-m", "common.launching.launch", *runner, strategy]
