@@ -1,9 +1,10 @@
 """common/sessions/comparison_scope.py: a round has what is asked for, once each, in an order that a seed decides."""
 
 import dataclasses
+import itertools
 import random
+import re
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import pytest
@@ -55,6 +56,7 @@ def known(declare, catalogue_of):
         declare("one_threads", base="one_alone", quick=True, variants=({"prefetch": 1}, {"codec": "fp16"})),
         declare("one_hand", base="one_alone"),
         declare("one_pieces", base="one_alone", work=Work.PARTS_OF_ONE_MODEL, options=Options),
+        declare("one_met", base="one_alone", options=MpiOptions, variants=({"backend": "mpi"},)),
         declare("two_alone", family=other, work=Work.UNDISTRIBUTED, options=Options, quick=True),
         declare("two_replicas", family=other, base="two_alone", work=Work.REPLICAS_IN_ONE_PROCESS, quick=True),
         declare(
@@ -79,10 +81,6 @@ ALONE = {"one_alone", "two_alone"}
 def launches_of(scope, repetition=1, seed=0, purpose=None):
     launches = whole_round(scope, repetition, random.Random(seed)).launches
     return [launch for launch in launches if purpose in (None, launch.purpose)]
-
-
-def worlds_of(launches):
-    return {(launch.strategy.name, launch.workers) for launch in launches}
 
 
 # The worlds
@@ -171,85 +169,83 @@ def test_where_the_link_is_slow_a_launch_has_as_few_steps_as_fill_its_time(bits,
 
 
 LINKS = Hosts(count=2, slots=2, cores=2, bandwidths_bits_per_second=(1e7, None))
-VARIANTS = ("2w", "2w-1_prefetch", "2w-fp16_codec-other_maths")
+BY_SRUN = Hosts(count=2, slots=1, cores=1, srun_starts_mpi=True)
+
+
+def expanded(text):
+    """Words of which each stands for several, as a shell has it: `a-{1,2}` is a-1 and a-2."""
+    pieces = [[piece.split(",") for piece in re.split("[{}]", word)] for word in text.split()]
+    return ["".join(each) for of_word in pieces for each in itertools.product(*of_word)]
 
 
 @pytest.mark.parametrize(
-    ("scope", "names"),
+    ("name", "scope", "launches"),
     [
-        ({"strategies": ("one_alone",)}, ["digits-strong-1w-certificate", "pathway-weak-1w-01"]),
+        ("one_alone", {}, "digits-strong-1w-certificate pathway-weak-1w-01"),
+        # Without exchange in the largest world that has a core for each process.
+        ("one_threads", {}, "digits-strong-{1w,2w,4w}-certificate pathway-weak-{1w,2w,4w,2w-no_exchange}-01"),
+        ("one_pieces", {}, "digits-strong-{1w,2w,4w}-certificate pathway-weak-{1w,2w,4w}-01"),
         (
-            # Without exchange in the largest world that fits two cores.
-            {"strategies": ("one_threads",)},
-            [
-                *[f"digits-strong-{workers}w-certificate" for workers in (1, 2, 4)],
-                *[f"pathway-weak-{workers}w-01" for workers in (1, 2, 4)],
-                "pathway-weak-2w-no_exchange-01",
-            ],
+            "two_servers",
+            {},
+            "digits-strong-{1w,2w}-certificate digits-strong-{1w,2w,4w}-synchronous_updates-certificate "
+            "pathway-weak-{1w,2w,4w}-01",
         ),
         (
-            {"strategies": ("one_pieces",), "workers": (2,)},
-            ["digits-strong-2w-certificate", "pathway-weak-2w-01"],
+            "two_servers",
+            {"profile": "full", "preset": ("wide",)},
+            "{digits,pathway}-strong-{1w,2w,4w}-{,synchronous_updates-}certificate "
+            "wide-{weak,strong}-{1w,2w,4w,2w-no_exchange,4w-no_exchange}-01",
         ),
         (
-            {"strategies": ("two_servers",)},
-            [
-                *[f"digits-strong-{workers}w-synchronous_updates-certificate" for workers in (1, 2, 4)],
-                *[f"digits-strong-{workers}w-certificate" for workers in (1, 2)],
-                *[f"pathway-weak-{workers}w-01" for workers in (1, 2, 4)],
-            ],
+            "one_threads",
+            {"profile": "full", "preset": ("wide",), "workers": (2,)},
+            "{digits,pathway}-strong-2w-{,1_prefetch-,fp16_codec-other_maths-}certificate "
+            "wide-{weak,strong}-2w-{,1_prefetch-,fp16_codec-other_maths-}{,no_exchange-}01",
+        ),
+        # What doesn't depend on the bandwidth is launched over the first link alone.
+        (
+            "one_threads",
+            {"workers": (2,), "spread": LINKS},
+            "digits-strong-2w-{1h,2h-10Mbit}-certificate pathway-weak-2w-{1h,2h,2h-10Mbit,2h-10Mbit-no_exchange}-01",
+        ),
+        # Where srun starts MPI it does so beside mpirun.
+        (
+            "one_met",
+            {"profile": "full", "preset": ("wide",), "spread": BY_SRUN},
+            "{digits,pathway}-strong-{1w-1h,2w-2h}-{,mpi_backend-}certificate "
+            "{digits,pathway}-strong-2w-2h-mpi_backend-srun_mpi_starter-certificate "
+            "wide-{weak,strong}-1w-1h-{,mpi_backend-}01 "
+            "wide-{weak,strong}-2w-2h-{,mpi_backend-,mpi_backend-srun_mpi_starter-}{,no_exchange-}01",
         ),
         (
-            {"strategies": ("two_servers",), "profile": "full", "preset": ("wide",)},
-            [
-                *[
-                    f"{preset}-strong-{workers}w-{updates}certificate"
-                    for preset in ("digits", "pathway")
-                    for workers in (1, 2, 4)
-                    for updates in ("", "synchronous_updates-")
-                ],
-                *[f"wide-{scaling}-{workers}w-01" for scaling in ("weak", "strong") for workers in (1, 2, 4)],
-                *[f"wide-{scaling}-{workers}w-no_exchange-01" for scaling in ("weak", "strong") for workers in (2, 4)],
-            ],
+            "one_met",
+            {"profile": "full", "preset": ("wide",), "spread": dataclasses.replace(BY_SRUN, srun_starts_mpi=False)},
+            "{digits,pathway}-strong-{1w-1h,2w-2h}-{,mpi_backend-}certificate "
+            "wide-{weak,strong}-{1w-1h,2w-2h,2w-2h-no_exchange}-01 "
+            "wide-{weak,strong}-{1w-1h-mpi_backend,2w-2h-mpi_backend,2w-2h-mpi_backend-no_exchange}-01",
+        ),
+        # A network is clocked and certified on its own preset, and MNIST where it is clocked.
+        (
+            "one_threads",
+            {"models": ("mlp", "lenet", "mnist_cnn", "gpt"), "workers": (1,)},
+            "{pathway,mnist_lenet,mnist_cnn,text_gpt}-{strong-1w-certificate,weak-1w-01}",
         ),
         (
-            {"strategies": ("one_threads",), "workers": (2,), "profile": "full", "preset": ("wide",)},
-            [
-                *[f"{preset}-strong-{each}-certificate" for preset in ("digits", "pathway") for each in VARIANTS],
-                *[
-                    f"wide-{scaling}-{each}-{exchange}01"
-                    for scaling in ("weak", "strong")
-                    for each in VARIANTS
-                    for exchange in ("", "no_exchange-")
-                ],
-            ],
+            "one_threads",
+            {"preset": ("mnist", "wide"), "workers": (1,)},
+            "mnist_5k-strong-1w-certificate {mnist_5k,wide}-weak-1w-01",
         ),
         (
-            # What doesn't depend on the bandwidth is launched over the first link alone.
-            {"strategies": ("one_threads",), "workers": (2,), "spread": LINKS},
-            [
-                *["digits-strong-2w-1h-certificate", "digits-strong-2w-2h-10Mbit-certificate", "pathway-weak-2w-1h-01"],
-                *["pathway-weak-2w-2h-10Mbit-01", "pathway-weak-2w-2h-01", "pathway-weak-2w-2h-10Mbit-no_exchange-01"],
-            ],
+            "one_hand",
+            {"profile": "full", "preset": ("mnist",), "workers": (1,)},
+            "{mnist_5k,pathway}-strong-1w-certificate mnist_5k-{weak,strong}-1w-01",
         ),
     ],
 )
-def test_a_scope_has_these_launches_in_its_first_round_and_no_others(known, scope, names):
-    launches = launches_of(Scope(**scope))
-    assert sorted(launch.name for launch in launches) == sorted(f"{scope['strategies'][0]}-{name}" for name in names)
-
-
-@pytest.mark.parametrize(("srun_starts_mpi", "workers"), [(True, 2), (True, 1), (False, 2)])
-def test_over_nodes_where_srun_starts_mpi_the_full_profile_has_that_beside_mpirun(
-    srun_starts_mpi, workers, declare, catalogue_of
-):
-    alone = declare("alone", work=Work.UNDISTRIBUTED, options=Options)
-    catalogue_of(alone, declare("met", base="alone", options=MpiOptions, variants=({"backend": "mpi"},)))
-    spread = Hosts(count=2, slots=1, cores=1, srun_starts_mpi=srun_starts_mpi)
-    scope = Scope(profile="full", strategies=("met",), workers=(workers,), spread=spread)
-    labels = {label(each.options) for each in launches_of(scope, purpose="certificate")}
-    by_srun = {"mpi backend, srun mpi starter"} if srun_starts_mpi and workers > 1 else set()
-    assert labels == {"", "mpi backend", *by_srun}
+def test_a_scope_has_these_launches_in_its_first_round_and_no_others(known, name, scope, launches):
+    found = launches_of(Scope(strategies=(name,), **scope))
+    assert sorted(launch.name for launch in found) == sorted(f"{name}-{each}" for each in expanded(launches))
 
 
 def test_what_is_asynchronous_is_clocked_in_longer_windows_and_certified_over_more_steps(known):
@@ -280,34 +276,7 @@ def test_every_round_has_the_same_launches_once_in_an_order_of_its_seed_and_the_
     assert {launch.purpose for launch in first} == {"throughput", "certificate"}
     # Families are mixed.
     titles = [launch.strategy.family.title for launch in second]
-    assert sum(before != after for before, after in pairwise(titles)) > 3
-
-
-@pytest.mark.parametrize(
-    ("scope", "throughput", "certified"),
-    [
-        ({"preset": ("wide",)}, {"wide"}, {"digits": 300}),
-        (
-            {"models": ("mlp", "lenet", "mnist_cnn", "gpt")},
-            {"pathway", "mnist_lenet", "mnist_cnn", "text_gpt"},
-            {"pathway": 120, "mnist_lenet": 300, "mnist_cnn": 60, "text_gpt": 150},
-        ),
-        ({"preset": ("mnist", "mnist_5k", "wide")}, {"mnist_5k", "wide"}, {"mnist_5k": 300}),
-        ({"preset": ("mnist",), "profile": "full"}, {"mnist_5k"}, {"mnist_5k": 300, "pathway": 120}),
-    ],
-    ids=[
-        "a preset is clocked",
-        "a network is clocked and certified on its own preset",
-        "where MNIST is clocked it is certified",
-        "in the full profile beside pathway",
-    ],
-)
-def test_a_scope_narrows_the_plan(known, scope, throughput, certified):
-    launches = launches_of(Scope(strategies=("one_threads",), workers=(2,), **scope))
-    assert worlds_of(launches) == {("one_threads", 2)}
-    assert {launch.task.preset for launch in launches if launch.purpose == "throughput"} == throughput
-    steps = {launch.task.preset: launch.task.steps for launch in launches if launch.purpose == "certificate"}
-    assert steps == certified
+    assert sum(before != after for before, after in itertools.pairwise(titles)) > 3
 
 
 @pytest.mark.parametrize(
