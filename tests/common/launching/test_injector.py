@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 
 import psutil
 import pytest
@@ -15,7 +14,6 @@ from common.contract.fault import parse
 from common.contract.task import Task
 from common.declarations.strategy import rank_by
 from common.launching.injector import Injector
-from common.launching.launch import prepare
 from common.measurement.boundaries import INJECTOR, Boundaries
 from common.paths import ROOT
 from tests.launching import wait_for
@@ -61,24 +59,30 @@ def suffer(tmp_path):
         each.wait()
 
 
-def steps_of(injector, rank):
-    return [moment.step for moment in injector.moments if moment.rank == rank]
+ALL, SOME = [0, 10, 20, 30, 40, 50], [0, 10, 20, 30]
 
 
-def test_a_rank_is_killed_at_its_step_and_no_other_one(suffer):
-    injector, statuses, started = suffer("kill:rank=1,step=30")
-    assert statuses == [0, -signal.SIGKILL]
-    assert injector.injected_process == started[1].pid
-    assert (steps_of(injector, 0), steps_of(injector, 1)) == ([0, 10, 20, 30, 40, 50], [0, 10, 20, 30])
-    last = next(moment for moment in injector.moments if moment.rank == 1 and moment.step == 30)
-    assert injector.injected_seconds >= last.seconds
-
-
-def test_a_rank_that_is_stopped_stays_stopped(suffer):
-    injector, statuses, started = suffer("stop:rank=0,step=30", ends=(1,))
-    assert statuses == [None, 0]
-    assert psutil.Process(started[0].pid).status() == psutil.STATUS_STOPPED
-    assert steps_of(injector, 0) == [0, 10, 20, 30]
+@pytest.mark.parametrize(
+    ("fault", "statuses", "steps"),
+    [
+        ("", [0, 0], [ALL, ALL]),
+        ("kill:rank=1,step=30", [0, -signal.SIGKILL], [ALL, SOME]),
+        ("stop:rank=0,step=30", [None, 0], [SOME, ALL]),
+        ("missing:rank=1", [0, None], [ALL, []]),
+    ],
+)
+def test_a_fault_comes_to_its_rank_at_its_step_and_to_no_other_one(fault, statuses, steps, suffer):
+    lasting = [rank for rank, status in enumerate(statuses) if status is None]
+    injector, ended, started = suffer(fault, ends={0, 1} - {*lasting})
+    assert ended == statuses
+    assert [[each.step for each in injector.moments if each.rank == rank] for rank in (0, 1)] == steps
+    assert (injector.injected_seconds is None) == (not fault)
+    for rank in lasting:
+        wait_for(lambda rank=rank: psutil.Process(started[rank].pid).status() == psutil.STATUS_STOPPED, seconds=10)
+    if fault:
+        rank = parse(fault).rank
+        assert injector.injected_process == started[rank].pid
+        assert all(injector.injected_seconds >= each.seconds for each in injector.moments if each.rank == rank)
 
 
 def test_a_slow_rank_takes_longer_and_ends(suffer):
@@ -91,29 +95,18 @@ def test_a_slow_rank_takes_longer_and_ends(suffer):
     assert 1.2 < injector.reached_factor < 10
 
 
-def test_a_late_rank_comes_later_and_a_missing_one_never(suffer):
+def test_a_late_rank_comes_later(suffer):
     injector, statuses, _ = suffer("late:rank=1,seconds=1.5")
     assert statuses == [0, 0]
     first = next(each.seconds for each in injector.moments if each.rank == 1)
     assert first - injector.injected_seconds > 1.4
-    injector, statuses, started = suffer("missing:rank=1", ends=(0,))
-    assert (statuses, steps_of(injector, 1)) == ([0, None], [])
-    wait_for(lambda: psutil.Process(started[-1].pid).status() == psutil.STATUS_STOPPED, seconds=10)
-
-
-def test_without_a_fault_all_is_only_noted(suffer):
-    injector, statuses, _ = suffer("")
-    assert (statuses, injector.injected_seconds) == ([0, 0], None)
-    assert steps_of(injector, 1) == [0, 10, 20, 30, 40, 50]
 
 
 def test_a_fault_that_nobody_is_there_to_inject_is_refused_in_one_line(refusal, monkeypatch):
     monkeypatch.delenv(INJECTOR, raising=False)
-    alone = partial(Boundaries, Task(inject="kill:rank=1,step=30"), rank=0, only_run=False)
-    assert "nobody is there to do it; start the strategy by `nox -s`" in refusal(alone)
-    on_one_machine = partial(prepare, ["torch_ddp", "--inject", "host:name=host2,step=150"])
-    said = refusal(on_one_machine)
-    assert "this launch is on one machine; `nox -s faults -- --virtual-hosts 2` makes" in said
+    task = Task(inject="kill:rank=1,step=30")
+    said = refusal(lambda: Boundaries(task, rank=0, only_run=False))
+    assert "nobody is there to do it; start the strategy by `nox -s`" in said
 
 
 class Cables:

@@ -80,6 +80,7 @@ def test_gpus_have_to_be_there_for_every_worker_that_does_not_share_one(refusal,
         ("tf_mirrored", "kill:rank=1,step=9", "tf_mirrored has one process, which is rank 0; name a rank"),
         ("torch_ddp", "server:index=0,step=9", "torch_ddp has no parameter server 0; name one that is there."),
         ("tf_parameter_server", "server:index=7,step=9", "has no parameter server 7; name one that is there."),
+        ("torch_ddp", "host:name=host2,step=9", "on one machine; `nox -s faults -- --virtual-hosts 2` makes hosts"),
     ],
 )
 def test_a_fault_of_what_is_not_there_is_refused(strategy, fault, said, refusal):
