@@ -11,7 +11,8 @@ from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
 
 NOTE = "lockstep: note: no private network\n"
 REFUSED = "lockstep: a batch of 63\n"
-LOST = "lockstep: failed: rank 0 lost another worker\n"
+LOST_WORDS = "rank 0 lost another worker"
+LOST = f"lockstep: failed: {LOST_WORDS}\n"
 NOTICED = "prterun noticed that process rank 3 with PID 4262 on node vm exited on\nsignal 9 (Killed).\n"
 """By Open MPI 5; mpirun of Open MPI 4 wraps lines elsewhere."""
 
@@ -48,72 +49,48 @@ def silent(rank):
     return f"rank {rank} stopped answering, so all processes were ended."
 
 
-@pytest.mark.parametrize(
-    ("launcher", "log", "reason"),
-    [
-        pytest.param(PROCESS, f"{NOTE}Traceback\n", "It ended with status 1.", id="notes and what others print"),
-        *(
-            pytest.param(
-                PROCESS,
-                f"Traceback\n{before}torch.OutOfMemoryError: full.\nValueError: later\n",
-                "It ended with status 1: torch.OutOfMemoryError: full.",
-                id=f"the first error that Python printed, behind '{before}'",
-            )
-            for before in ("", "[rank1]: ", "[1]<stderr>:", "host2| [rank1]: ")
-        ),
-        pytest.param(PROCESS, f"{REFUSED}lockstep: failed: worker 1 ended\n", "worker 1 ended", id="before a refusal"),
-        pytest.param(PROCESS, "host2| lockstep: failed: One.\nlockstep: failed: Two.", "One.", id="the first failure"),
-        pytest.param(
-            PROCESS,
-            f"{LOST}lockstep: failed: worker 1 ended with signal 9.\n",
-            "worker 1 ended with signal 9.",
-            id="a signal that we tell before what the others say of its loss",
-        ),
-        pytest.param(
-            PROCESS,
-            f"{LOST}lockstep: failed: worker 1 was stopped by a signal, and then worker 0 ended.\n",
-            "worker 1 was stopped by a signal, and then worker 0 ended.",
-            id="as well where a signal stopped it",
-        ),
-        pytest.param(
-            PROCESS,
-            f"{LOST}lockstep: failed: worker 1 ended with status 9.\n",
-            "rank 0 lost another worker",
-            id="what a rank says before a status",
-        ),
-        pytest.param(MPIRUN, f"{NOTICED}{REFUSED}", ended_by_signal(3), id="the launcher's report before a refusal"),
-        pytest.param(MPIRUN, NOTICED_BY_4, ended_by_signal(3), id="also where it wraps lines"),
-        pytest.param(MPIRUN, f"{NOTICED}lockstep: failed: a loss\n", "a loss", id="what a rank says before the report"),
-        pytest.param(SRUN, "srun: error: host2: task 1: Killed\n", ended_by_signal(1, "Killed"), id="srun's words"),
-        pytest.param(
-            SRUN, "srun: error: host2: task 1: Exited with exit code 1\n", "It ended with status 1.", id="srun"
-        ),
-        pytest.param(
-            HOROVODRUN,
-            ENDED_FIRST.format(137),
-            ended_by_signal(1),
-            id="the process that ended first before what the others say of its loss",
-        ),
-        pytest.param(HOROVODRUN, ENDED_FIRST.format(1), "Lost.", id="unless it ended by itself"),
-        pytest.param(COORDINATED, f"no heartbeat of:\n1\n{RANK_LOST.format(0)}", silent(1), id="a silent rank"),
-        pytest.param(COORDINATED, f"no answer to a heartbeat\n{RANK_LOST.format(1)}", silent(0), id="silent rank 0"),
-        pytest.param(
-            COORDINATED,
-            f"no answer to a heartbeat\nno heartbeat of:\n1\n{RANK_LOST.format(1)}",
-            silent(0),
-            id="rank 0 that goes on after all misses the others",
-        ),
-        pytest.param(
-            MPIRUN,
-            PAGE + LAST_PAGE,
-            "The launcher gave up (At least one pair of MPI processes are unable to reach each other for MPI "
-            "communications): unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words.",
-            id="a launcher's own cause where nobody else names one",
-        ),
-        pytest.param(MPIRUN, LAST_PAGE, "It ended with status 1.", id="that a process has ended is no cause"),
-        pytest.param(MPIRUN, f"{PAGE}lockstep: failed: It is full.\n", "It is full.", id="a rank's own words first"),
-    ],
+ERRORS = "Traceback\n{}torch.OutOfMemoryError: full.\nValueError: later\n"
+BY_OUR_SIGNAL = "worker 1 ended with signal 9."
+STOPPED = "worker 1 was stopped by a signal, and then worker 0 ended."
+MISSED = "no heartbeat of:\n1\n"
+NO_ANSWER = "no answer to a heartbeat\n"
+GAVE_UP = (
+    "The launcher gave up (At least one pair of MPI processes are unable to reach each other for MPI communications): "
+    "unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words."
 )
+
+CAUSES = {
+    "notes and what others print": (PROCESS, f"{NOTE}Traceback\n", "It ended with status 1."),
+    **{
+        f"the first error that Python printed, behind '{before}'": (
+            PROCESS,
+            ERRORS.format(before),
+            "It ended with status 1: torch.OutOfMemoryError: full.",
+        )
+        for before in ("", "[rank1]: ", "[1]<stderr>:", "host2| [rank1]: ")
+    },
+    "a failure before a refusal": (PROCESS, f"{REFUSED}lockstep: failed: worker 1 ended\n", "worker 1 ended"),
+    "the first failure": (PROCESS, "host2| lockstep: failed: One.\nlockstep: failed: Two.", "One."),
+    "our signal before words on its loss": (PROCESS, f"{LOST}lockstep: failed: {BY_OUR_SIGNAL}\n", BY_OUR_SIGNAL),
+    "as well where a signal stopped it": (PROCESS, f"{LOST}lockstep: failed: {STOPPED}\n", STOPPED),
+    "a rank's words before a status": (PROCESS, f"{LOST}lockstep: failed: worker 1 ended with status 9.\n", LOST_WORDS),
+    "the launcher's report before a refusal": (MPIRUN, f"{NOTICED}{REFUSED}", ended_by_signal(3)),
+    "also where it wraps lines": (MPIRUN, NOTICED_BY_4, ended_by_signal(3)),
+    "a rank's words before the report": (MPIRUN, f"{NOTICED}lockstep: failed: a loss\n", "a loss"),
+    "srun's words": (SRUN, "srun: error: host2: task 1: Killed\n", ended_by_signal(1, "Killed")),
+    "no signal in them": (SRUN, "srun: error: host2: task 1: Exited with exit code 1\n", "It ended with status 1."),
+    "the first that ended before words on its loss": (HOROVODRUN, ENDED_FIRST.format(137), ended_by_signal(1)),
+    "unless it ended by itself": (HOROVODRUN, ENDED_FIRST.format(1), "Lost."),
+    "a silent rank": (COORDINATED, f"{MISSED}{RANK_LOST.format(0)}", silent(1)),
+    "silent rank 0": (COORDINATED, f"{NO_ANSWER}{RANK_LOST.format(1)}", silent(0)),
+    "rank 0 that misses the others": (COORDINATED, f"{NO_ANSWER}{MISSED}{RANK_LOST.format(1)}", silent(0)),
+    "a launcher's own cause where nobody names one": (MPIRUN, PAGE + LAST_PAGE, GAVE_UP),
+    "that a process has ended is no cause": (MPIRUN, LAST_PAGE, "It ended with status 1."),
+    "a rank's own words before it": (MPIRUN, f"{PAGE}lockstep: failed: It is full.\n", "It is full."),
+}
+
+
+@pytest.mark.parametrize(("launcher", "log", "reason"), CAUSES.values(), ids=CAUSES)
 def test_a_launch_failed_for_the_first_cause_that_its_output_names(launcher, log, reason):
     assert exit_cause.read(1, 60.0, log, launcher) == Ended("failed", reason)
 
