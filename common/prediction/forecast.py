@@ -25,13 +25,11 @@ VERIFIED_WORKERS = 4
 _SLOWEST, _FASTEST = math.log(1e4), math.log(1e13)
 """Logarithms of the bits per second between which a bandwidth is looked for."""
 
-_PRECISION = 1e-4
-
 
 def predictions(measured: Measured, asked: Sequence[Scenario], sources: Sequence[str]) -> Predictions:
     """Predict each scenario from what was measured in the folders of these names.
 
-    Raises UserError for a strategy or a preset that wasn't measured.
+    Raises UserError for a preset that wasn't measured.
     """
     model, ends = fit(measured), bands(measured, asked)
     return Predictions(
@@ -80,7 +78,7 @@ def _predicted(model: Model, each: Scenario, band: Sequence[float]) -> Predicted
         is_extrapolated=each.workers > VERIFIED_WORKERS,
         oversubscribed=each.oversubscribed,
         half_efficiency_workers=_half_efficiency_workers(model, each),
-        bandwidth_for_90=_bandwidth_for(model, each, 0.9),
+        bandwidth_for_90=_bandwidth_for_90(model, each),
     )
 
 
@@ -102,18 +100,19 @@ def most_workers(strategy: str, preset: str) -> int:
     return len(pieces(PRESETS[preset])) if is_divided else MOST_WORKERS
 
 
-def _bandwidth_for(model: Model, each: Scenario, efficiency: float) -> float | None:
-    """The least bandwidth with that efficiency; None where none has."""
+def _bandwidth_for_90(model: Model, each: Scenario) -> float | None:
+    """The least bandwidth with an efficiency of 90 %; None where none has."""
 
     def excess(log_bits: float) -> float:
         wire = replace(each.wire, bandwidth_bits_per_second=math.exp(log_bits))
-        return _efficiency(model, replace(each, wire=wire)) - efficiency
+        return _efficiency(model, replace(each, wire=wire)) - 0.9
 
     if each.workers == 1 or excess(_FASTEST) < 0:
         return None
-    # Workers beside their servers need no wire.
-    is_always = excess(_SLOWEST) >= 0
-    return math.exp(_SLOWEST if is_always else root_scalar(excess, bracket=(_SLOWEST, _FASTEST), xtol=_PRECISION).root)
+    if excess(_SLOWEST) >= 0:
+        # Workers beside their servers need no wire.
+        return math.exp(_SLOWEST)
+    return math.exp(root_scalar(excess, bracket=(_SLOWEST, _FASTEST), xtol=1e-4).root)
 
 
 def assumptions(measured: Measured) -> list[str]:

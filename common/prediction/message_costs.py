@@ -71,10 +71,7 @@ class CriticalPath:
 
 
 def critical_path(collective: str, ranks: int) -> CriticalPath:
-    """The longest chain by Thakur, Rabenseifner & Gropp's formulas: rings, a tree for broadcast, one message to send.
-
-    Raises ValueError for a collective that no strategy's graph has.
-    """
+    """The longest chain by Thakur, Rabenseifner & Gropp's formulas: rings, a tree for broadcast, one message."""
     if ranks < 2:
         return CriticalPath(0, 0.0)
     others, tree = ranks - 1, math.ceil(math.log2(ranks))
@@ -83,7 +80,7 @@ def critical_path(collective: str, ranks: int) -> CriticalPath:
     # Recursive halving, then from rank to rank what isn't where it belongs. Its buffers are known to the senders
     # beforehand (gloo/reduce_scatter.h).
     halving, moved = tree + (ranks > 2), others / ranks + (1 / ranks if ranks > 2 else 0.0)
-    formulas = {
+    return {
         "all_reduce": all_reduce,
         "all_gather": CriticalPath(others, others / ranks),
         "reduce_scatter": all_reduce,
@@ -91,7 +88,4 @@ def critical_path(collective: str, ranks: int) -> CriticalPath:
         # Receivers are ready while the root still computes.
         "broadcast": CriticalPath(tree, tree, ways_of_each=1),
         "send_receive": CriticalPath(1, 1.0),
-    }
-    if collective not in formulas:
-        raise ValueError(f"No formula for {collective}.")
-    return formulas[collective]
+    }[collective]

@@ -104,15 +104,12 @@ class Model:
         Where workers share cores, computing and copying take as many times as long as there are threads to a core.
         Latency does where all of it is processor time (`busy` is 1), and stays where all of it is waiting (0).
 
-        Raises UserError for a strategy that wasn't measured, or a preset of which nothing was.
+        Raises UserError for a preset of which nothing was measured.
         """
-        fitted = self.strategies.get(asked.strategy)
-        if fitted is None:
-            raise UserError(f"{asked.strategy} wasn't measured with one worker and with two: leave it out.")
-        line = fitted.computing.get(asked.preset)
-        if line is None:
+        fitted = self.strategies[asked.strategy]
+        if asked.preset not in fitted.computing:
             raise UserError(f"{asked.strategy} wasn't measured on {asked.preset}: name another --preset.")
-        alone = line.seconds(asked.rows)
+        alone = fitted.computing[asked.preset].seconds(asked.rows)
         if asked.workers == 1:
             return Parts(alone, alone, 0.0, 0.0, 0.0)
         crowding = asked.crowding / fitted.crowding
@@ -173,14 +170,12 @@ def _computing(name: str, steps: Mapping[Scenario, Sequence[float]]) -> dict[str
     for each, seconds in steps.items():
         if each.strategy == name and each.workers == 1:
             points.setdefault(each.preset, []).append((each.rows, median(seconds)))
-    return {preset: _line(*np.array(own, float).T) for preset, own in points.items()}
-
-
-def _line(rows: np.ndarray, seconds: np.ndarray) -> Line:
-    if len(rows) == 1:
-        return Line(0.0, float(seconds[0] / rows[0]))
-    fixed, per_row, _ = lines(rows, seconds[None])[:, 0].tolist()
-    return Line(fixed, per_row)
+    fitted = dict[str, Line]()
+    for preset, own in points.items():
+        rows, taken = np.array(own, float).T
+        fixed, per_row, _ = lines(rows, taken[None])[:, 0] if len(rows) > 1 else (0.0, taken[0] / rows[0], 0.0)
+        fitted[preset] = Line(float(fixed), float(per_row))
+    return fitted
 
 
 def _costs(exchanges: Mapping[int, Sequence[float]], graph: Graph) -> Costs:

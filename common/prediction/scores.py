@@ -98,15 +98,10 @@ def baselines_of(measured: Measured) -> dict[str, Callable[[Predicted], float]]:
 
     def amdahl(asked: Predicted) -> float:
         """A step's part that doesn't shrink with more workers is what two workers have shown (Amdahl, 1967)."""
-        pairs = [
-            (each, median(seconds))
-            for each, seconds in measured.steps.items()
-            if each.strategy == asked.strategy and each.workers == 2
-        ]
-        two, seconds = pairs[0]
+        two = next(each for each in measured.steps if each.strategy == asked.strategy and each.workers == 2)
         one = median(measured.steps[replace(two, workers=1, hosts=1)])
         # N workers take s N + 1 - s times as long for N times the rows, where s is the part that doesn't divide.
-        serial = min(max(seconds / one - 1, 0.0), 1.0)
+        serial = min(max(median(measured.steps[two]) / one - 1, 0.0), 1.0)
         return alone(asked) * (serial * asked.workers + 1 - serial)
 
     return {
