@@ -21,7 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from io import StringIO
@@ -33,20 +33,15 @@ import tyro
 from rich.console import Console
 
 from common.errors import UserError, exit_with_one_line
-from common.laboratory import faults
 from common.launching import private_network
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import manifest
 from common.records.files import record_paths
-from common.records.presentation import read_presented
-from common.records.training import Record
-from common.sessions.experiment import observed_of
 from common.sessions.folder import FINISHED
-from reports import experiment
 from reports.document import compose
 from reports.tables.material import Material
-from reports.tables.results import origin_of, read_results
+from reports.tables.results import read_results
 from tests.commands import runs_of
 
 APART = "LOCKSTEP_SOAK_APART"
@@ -74,8 +69,8 @@ ODD_VALUES = (
     *("../../etc/passwd", "2026-01-01", "#\n*_$", [], [[]], [None], {}, {"a": 1}),
 )
 
-_LONGEST_SECONDS, _SLOW_SECONDS, _LEAVE_SECONDS = 600.0, 60, 10.0
-"""After which a session counts as one that hangs, a report's tables too, and what an episode started as left."""
+_LONGEST_SECONDS, _LEAVE_SECONDS = 600.0, 10.0
+"""After which a session counts as one that hangs, and what an episode started as left."""
 
 _CHANGED_FOLDERS = 200
 """Those of one episode."""
@@ -340,20 +335,18 @@ def tracebacks(output: str) -> Iterator[str]:
 
 
 def change_records(chance: random.Random, above: Path) -> tuple[str, list[str]]:
-    """Change files of a finished session, again and again, and read it; returns what was done, and found."""
-    name = chance.choice(["two workers", "two workers", "faults"])
-    original, failures = undisturbed(name, above)[0], Counter[str]()
+    """Change files of a finished comparison, again and again, and read it; returns what was done, and found."""
+    original, failures = undisturbed("two workers", above)[0], Counter[str]()
     examples = dict[str, str]()
     for turn in range(_CHANGED_FOLDERS):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
             folder = Path(shutil.copytree(original, Path(made, "session")))
             done = [change(folder, chance) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
-            failure = failure_of_tables(folder, name)
+            failure = failure_of_tables(folder)
         if failure:
             failures[failure] += 1
             examples.setdefault(failure, f"{failure} (turn {turn}: {'; '.join(done)})")
-    found = [f"{failures[each]} times {example}" for each, example in examples.items()]
-    return f"{_CHANGED_FOLDERS} changed folders of {name}", found
+    return f"{_CHANGED_FOLDERS} changed folders", [f"{failures[each]} times {examples[each]}" for each in failures]
 
 
 def change(folder: Path, chance: random.Random) -> str:
@@ -370,19 +363,13 @@ def change(folder: Path, chance: random.Random) -> str:
         done = change_value(values, chance)
         path.write_text(json.dumps(values), encoding="utf-8")
         return f"{path.name}: {done}"
-    how = chance.choice(["cut", "binary", "utf-16", "swap", "copy", "delete", "digit"])
+    how = chance.choice(["cut", "swap", "delete", "digit"])
     if how == "cut":
         path.write_bytes(content[: chance.randrange(len(content) + 1)])
-    elif how == "binary":
-        path.write_bytes(chance.randbytes(300))
-    elif how == "utf-16":
-        path.write_bytes(content.decode("latin-1").encode("utf-16"))
     elif how == "swap":
         other = chance.choice(sorted(records or others))
         path.write_bytes(other.read_bytes())
         other.write_bytes(content)
-    elif how == "copy":
-        path.with_name(f"copy-{path.name}").write_bytes(content)
     elif how == "delete":
         path.unlink()
     else:
@@ -408,27 +395,16 @@ def change_value(values: dict, chance: random.Random) -> str:
     return f"{how} {value!r:.20} at {'.'.join(map(str, place))}"
 
 
-def failure_of_tables(folder: Path, name: str) -> str:
-    """Why a session's folder gives neither a report's tables nor one sentence; empty where it does."""
+def failure_of_tables(folder: Path) -> str:
+    """Why a comparison's folder gives neither a report's tables nor one sentence; empty where it does."""
     try:
-        with redirect_stdout(StringIO()) as notes, at_most(_SLOW_SECONDS):
-            if name == "faults":
-                launches = faults.EXPERIMENT.gather(folder, read_presented(folder, Record))
-                if not launches:
-                    return ""
-                found = observed_of(faults.EXPERIMENT, launches)
-                found.write(folder)
-                records = read_presented(folder, Record)
-                content, _ = experiment.compose(found, [*records.values()], origin_of(folder, record_paths(folder)))
-                damaged = []
-            else:
-                results = read_results(folder)
-                material = Material(results)
-                content, _ = compose(material)
-                material.write(folder / "tables")
-                damaged = [*results.damaged]
+        with redirect_stdout(StringIO()) as notes:
+            results = read_results(folder)
+            material = Material(results)
+            content, _ = compose(material)
+            material.write(folder / "tables")
         text = json.dumps(content, ensure_ascii=False) + notes.getvalue()
-        unsaid = [each for each in damaged if each not in text]
+        unsaid = [each for each in results.damaged if each not in text]
         return f"it doesn't say that {unsaid[0]} is damaged" if unsaid else ""
     except UserError as error:
         return f"several lines: {error}" if "\n" in str(error) else ""
@@ -437,22 +413,6 @@ def failure_of_tables(folder: Path, name: str) -> str:
         own = [each for each in frames if Path(each.filename).is_relative_to(ROOT) and ".nox" not in each.filename]
         place = f"{Path(own[-1].filename).name}:{own[-1].lineno} ({frames[-1].name})"
         return f"{type(error).__name__} in {place}: {error!s:.100}"
-
-
-@contextmanager
-def at_most(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError where the block takes longer."""
-
-    def end(_number: int, _frame: object) -> None:
-        raise TimeoutError(f"it took more than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":
