@@ -19,7 +19,6 @@ from reports.document import compose
 from reports.tables.material import Material
 from reports.tables.results import read_results
 from tests.conftest import run_command
-from tests.grid import in_grid
 
 ADDITIONS = ROOT / "tests" / "additions"
 CONTROLS = ("other_rows", "another_shard", "whole_batch", "late_schedule", "lost_momentum")
@@ -130,50 +129,30 @@ class Softplus(Layer):
 '''
 """A kind of layer that isn't there."""
 
-IN_FRAMEWORKS = {
-    "torch_ddp": "            return nn.Softplus()\n",
-    "tf_mirrored": "            return tf.nn.softplus(values)\n",
-    "jax_data_parallel": "            return jax.nn.softplus(values)\n",
-}
-"""By a strategy of each framework the line that computes it there."""
-
-
-@pytest.fixture(scope="module")
-def with_a_layer(tmp_path_factory):
-    """A copy of this checkout in which every MLP begins with a layer of a new kind."""
-    folder = copy_of_the_checkout(tmp_path_factory.mktemp("layer") / "checkout")
-    (folder / ".nox").symlink_to(ROOT / ".nox")
-    with (folder / "common" / "contract" / "layers.py").open("a", encoding="utf-8") as layers:
-        layers.write(SOFTPLUS)
-    dense = "return _dense_layers(task, task"
-    put(folder / "common" / "contract" / "model.py", dense, dense.replace("_dense", "layers.Softplus(), *_dense"))
-    imported, case = "from common.contract.layers import (\n", "        case Activation(kind):\n"
-    for strategy, line in IN_FRAMEWORKS.items():
-        path = folder / find(strategy).script.partition("/")[0] / "model.py"
-        put(path, imported, f"{imported}    Softplus,\n")
-        put(path, case, f"        case Softplus():\n{line}{case}")
-    return folder
-
 
 def put(path, text, other):
     """Put another text in place of the first of its kind in a file."""
     path.write_text(path.read_text(encoding="utf-8").replace(text, other, 1), encoding="utf-8")
 
 
-@pytest.mark.parametrize("strategy", in_grid(IN_FRAMEWORKS, ["torch_ddp"]))
-def test_one_class_and_one_line_in_each_framework_add_a_kind_of_layer(with_a_layer, strategy):
-    python_for(find(strategy))
-    steps = ["--steps", "20", "--warmup-steps", "5", "--window-steps", "5", "--workers", "2"]
-    record = ["--record", f"results/{strategy}.json"]
-    status, output = run(with_a_layer, "python", "-m", "common.launching.launch", strategy, *steps, *record)
+def test_one_class_and_one_line_in_a_framework_add_a_kind_of_layer(tmp_path):
+    """In a copy of this checkout in which every MLP begins with a layer of a new kind."""
+    python_for(find("torch_ddp"))
+    folder = copy_of_the_checkout(tmp_path / "checkout")
+    (folder / ".nox").symlink_to(ROOT / ".nox")
+    with (folder / "common" / "contract" / "layers.py").open("a", encoding="utf-8") as layers:
+        layers.write(SOFTPLUS)
+    dense = "return _dense_layers(task, task"
+    put(folder / "common" / "contract" / "model.py", dense, dense.replace("_dense", "layers.Softplus(), *_dense"))
+    path, case = folder / "pytorch_impl" / "model.py", "        case Activation(kind):\n"
+    launch = ["python", "-m", "common.launching.launch"]
+    status, output = run(folder, *launch, "torch_single", "--steps", "60")
+    assert status == 2, output
+    assert f"PyTorch has no Softplus layer here: add it to build_layer in {path}." in output
+    put(path, "from common.contract.layers import (\n", "from common.contract.layers import (\n    Softplus,\n")
+    put(path, case, f"        case Softplus():\n            return nn.Softplus()\n{case}")
+    steps = ["--steps", "20", "--warmup-steps", "5", "--window-steps", "5"]
+    status, output = run(folder, *launch, "torch_ddp", "--workers", "2", *steps, "--record", "results/one.json")
     assert status == 0, output
     assert "Each worker's gradient counted 0.5000 times" in output
     assert output.rstrip().endswith(": as declared."), output
-
-
-def test_without_its_line_a_framework_says_where_it_belongs(with_a_layer):
-    path = with_a_layer / "pytorch_impl" / "model.py"
-    put(path, "case Softplus():", "case None:")
-    status, output = run(with_a_layer, "python", "-m", "common.launching.launch", "torch_single", "--steps", "60")
-    assert status == 2, output
-    assert f"PyTorch has no Softplus layer here: add it to build_layer in {path}." in output

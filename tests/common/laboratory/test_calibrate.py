@@ -18,7 +18,6 @@ from common.measurement.record import declared
 from common.records import calibration, certificate
 from common.records.files import read_record, write_record
 from common.records.training import Record, Window
-from common.sessions import comparison_scope
 from common.sessions.experiment import observed_of
 
 
@@ -77,13 +76,6 @@ def test_a_round_launches_what_the_quick_comparison_measures_under_each_name(bas
     ]
     launch = made[0].launch
     assert (launch.strategy, launch.workers, launch.purpose, launch.task.preset) == (base, 1, "throughput", "pathway")
-
-
-def test_a_distributed_strategy_has_the_workers_of_the_quick_comparisons_rounds(base, declare, catalogue_of):
-    spread = declare(quick=True)
-    catalogue_of(spread, base)
-    worlds = comparison_scope.main_worlds(comparison_scope.Scope(strategies=(spread.name,)))
-    assert {each.launch.workers for each in launches(Scope(strategy=spread.name), 1)} == {worlds[spread.name].workers}
 
 
 def test_a_short_calibration_says_what_it_leaves_open_and_is_kept_where_comparisons_look_for_it(
