@@ -58,18 +58,14 @@ class KilledError(Exception):
     """The run is stopped from outside."""
 
 
-@pytest.mark.parametrize("optimizer", [TASK, MOMENTUM], ids=["plain", "momentum_and_schedule"])
-def test_a_killed_run_goes_on_from_its_checkpoint_on_the_trajectory_of_an_uninterrupted_one(
-    numpy_launch, tmp_path, optimizer
-):
+def test_a_killed_run_goes_on_from_its_checkpoint_on_the_trajectory_of_an_uninterrupted_one(numpy_launch, tmp_path):
     def kill_at_25(run, rank):
         if len(done) == 25:
             raise KilledError
         done.append(rank)
 
-    done, optimizer = [], dataclasses.replace(optimizer, steps=40)
-    whole = numpy_launch(dataclasses.replace(optimizer, checkpoint=tmp_path / "whole"))
-    task = dataclasses.replace(optimizer, checkpoint=tmp_path / "parts", checkpoint_steps=10)
+    done, whole = [], numpy_launch(dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "whole"))
+    task = dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "parts", checkpoint_steps=10)
     with pytest.raises(KilledError):
         numpy_launch(task, on_step=kill_at_25)
     assert read_checkpoint(task.checkpoint, task, 64).step == 20

@@ -42,7 +42,13 @@ def clocked(time):
     return train
 
 
-def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(clocked):
+def test_every_window_after_the_warm_up_is_kept_with_the_wait_for_the_device_and_for_rows(clocked, time):
+    def wait_for_rows(clock, step):
+        clock.input_seconds = (clock.input_seconds or 0.0) + 0.25
+
+    def wait():
+        time.now += 0.5
+
     clock = clocked(rank=3)
     assert clock.windows == [
         Window(rank=3, step=6, steps=10, started_seconds=6.0, seconds=10.0),
@@ -50,6 +56,8 @@ def test_every_window_after_the_warm_up_is_kept_with_rank_steps_and_seconds(cloc
         Window(rank=3, step=26, steps=4, started_seconds=26.0, seconds=4.0),
     ]
     assert clock.training_seconds == 30.0
+    assert [window.input_seconds for window in clocked(wait_for_rows).windows] == [2.5, 2.5, 1.0]
+    assert [window.seconds for window in clocked(synchronize=wait).windows] == [10.5, 10.5, 4.5]
 
 
 def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts_without_what_is_left_out(time, monkeypatch):
@@ -68,31 +76,6 @@ def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts_with
     clock.stop(6)
     assert clock.startup_seconds == Startup(imports=2.0, world=1.0, first_step=10.0 - 4.0 - 3.0)
     assert clock.startup_processor_seconds == Startup(imports=0.75, world=0.25, first_step=0.5 * (10.0 - 4.0) - 1.0)
-
-
-def test_the_wait_for_the_device_and_for_rows_belongs_to_the_window(clocked, time):
-    def wait_for_rows(clock, step):
-        clock.input_seconds = (clock.input_seconds or 0.0) + 0.25
-
-    def wait():
-        time.now += 0.5
-
-    assert all(window.input_seconds is None for window in clocked().windows)
-    assert [window.input_seconds for window in clocked(wait_for_rows).windows] == [2.5, 2.5, 1.0]
-    assert [window.seconds for window in clocked(synchronize=wait).windows] == [10.5, 10.5, 4.5]
-
-
-def test_bytes_are_counted_in_the_kept_windows_and_only_on_a_network_of_the_launchs_own(clocked, monkeypatch):
-    sent = 0
-
-    def send(clock, step):
-        nonlocal sent
-        sent += 10**6 if step < 6 else 100
-
-    monkeypatch.setattr(machine, "bytes_sent", lambda interface: sent)
-    assert clocked(send).sent_bytes == 0
-    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    assert clocked(send).sent_bytes == 24 * 100
 
 
 def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time, monkeypatch):

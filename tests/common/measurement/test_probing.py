@@ -95,11 +95,10 @@ def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows
     [
         # A call takes 2 ms: two tries each of one, two and four calls, of which the last are long enough to tell from.
         ([*[0.002] * 2, *[0.004] * 2, *[0.008] * 2], 0.01, 1, 5),
-        ([9.0, 0.01], 0.01, 1, 1),
         ([9.0, 0.001, *[0.002] * 2, *[0.004] * 2, *[0.008] * 2], 0.01, 1, 10),
         ([0.002] * 2, 0.001, 5, 1),
     ],
-    ids=["as it is", "interrupted", "interrupted in the first try", "another rank takes five times as long"],
+    ids=["as it is", "interrupted in the first try", "another rank takes five times as long"],
 )
 def test_windows_are_as_long_as_was_meant_despite_interruptions_and_for_the_slowest_rank(
     monkeypatch, tries, window_seconds, slowest, calls_of_each

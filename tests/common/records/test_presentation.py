@@ -17,7 +17,6 @@ from common.records.matrix_products import MatrixRecord
 from common.records.presentation import FILE, Presentation, of_catalogue, read_presented, write_presentation
 from common.records.quotation import Quotation
 from common.records.trace import Message
-from common.records.training import Record
 from tests.changes import changed
 
 COLORS = ["#111111", "#555555", "#999999"]
@@ -115,8 +114,11 @@ def test_the_formula_is_that_of_the_launchs_options_and_hosts(record, presented,
     assert presented(changed(record, options={"unheard": 3}, label="3 unheard")).formula == ""
 
 
-def test_an_older_record_is_shown_by_what_it_holds(folder, record, presented):
-    write_presentation(folder)
+def test_an_older_record_is_shown_by_what_it_holds_and_damage_of_the_sessions_file_is_refused(
+    folder, record, presented, refusal
+):
+    (folder / FILE).write_text("{")
+    assert str(folder / FILE) in refusal(lambda: presented(record))
     for field, value in {"colors": ["#abcdef"], "formula": "older"}.items():
         older = changed(record, **{field: value})
         assert presented(older) == older
@@ -136,10 +138,3 @@ def test_a_way_to_multiply_has_its_name_in_prose(declared, presented, monkeypatc
     assert (presented(record).title, presented(record).colors) == ("by rows of NumPy", COLORS)
     monkeypatch.setattr(catalogue, "ways", dict)
     assert presented(record).title == "rows"
-
-
-@pytest.mark.parametrize("content", ["{", '{"schema_version": 5, "unheard": {}}'])
-def test_a_damaged_file_is_refused_in_one_line(folder, record, content, refusal):
-    write_record(folder / "one.json", record)
-    (folder / FILE).write_text(content)
-    assert str(folder / FILE) in refusal(lambda: read_presented(folder, Record))
