@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from common.declarations import arguments
@@ -74,6 +74,12 @@ def start_unless_given(program: Strategy | Library, description: str) -> None:
         # The coordinator comes first, since the launcher waits for the first task alone.
         counts, waited_for = {"chief": 1} | counts | {"ps": options.parameter_servers}, 1
         restarted = range(1, 1 + workers)
+    environment = environment_for(program, limits)
+    run_tasks(tasks_of(counts), environment, limits.deadline_seconds, waited_for, restarted)
+
+
+def tasks_of(counts: Mapping[str, int]) -> dict[str, dict[str, str]]:
+    """The TF_CONFIG of each task of a cluster on this machine, by the task's name; `counts` has the tasks of a job."""
     ports = iter(free_ports(sum(counts.values())))
     addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in counts.items()}
     tasks = {}
@@ -81,7 +87,7 @@ def start_unless_given(program: Strategy | Library, description: str) -> None:
         for index in range(count):
             config = {"cluster": addresses, "task": {"type": job, "index": index}}
             tasks[f"{_NAMES[job]} {index}"] = {"TF_CONFIG": json.dumps(config)}
-    run_tasks(tasks, environment_for(program, limits), limits.deadline_seconds, waited_for, restarted)
+    return tasks
 
 
 def from_tf_config(jobs: Collection[str]) -> Cluster:

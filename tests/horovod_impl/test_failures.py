@@ -58,8 +58,39 @@ def refusal(site, host):
     return output
 
 
-def test_a_host_that_ssh_does_not_reach_is_named_with_the_reason(site):
-    assert "Could not resolve hostname host3" in refusal(site, "host3")
+def new_key():
+    return asyncssh.generate_private_key("ssh-ed25519")
+
+
+def another_users_key():
+    return new_key().export_private_key().decode()
+
+
+def another_hosts_key():
+    return f"host2 {new_key().export_public_key().decode()}"
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "content", "said"),
+    [
+        ("host3", None, None, "Could not resolve hostname host3"),
+        pytest.param("host2", "identity", another_users_key, "Permission denied (publickey)", marks=pytest.mark.grid),
+        pytest.param("host2", "ssh_known_hosts", str, "Host key verification failed.", marks=pytest.mark.grid),
+        ("host2", "ssh_known_hosts", another_hosts_key, "Host key verification failed."),
+    ],
+    ids=["an unknown host", "an unknown user", "an unknown key of a host", "another key of a host"],
+)
+def test_a_host_that_ssh_does_not_reach_or_trust_is_named_with_the_reason(site, tmp_path, host, file, content, said):
+    """A host with another key than the known one may be an impostor, who would sign requests with the job's key."""
+    if file:
+        (tmp_path / file).touch(mode=0o600)
+        (tmp_path / file).write_text(content(), encoding="utf-8")
+        site.hosts[0].run("mount", "--bind", str(tmp_path / file), f"/etc/ssh/{file}")
+    output = refusal(site, host)
+    assert said in output
+    assert "password" not in output
+    if file == "ssh_known_hosts":
+        assert output.rstrip().endswith("and accept an unknown host key by it once")
 
 
 @pytest.mark.grid
@@ -67,31 +98,6 @@ def test_a_host_whose_ssh_server_hangs_is_given_up_in_time(site):
     [server] = site.servers[1]
     os.kill(server, signal.SIGSTOP)
     refusal(site, "host2")
-
-
-@pytest.mark.grid
-def test_a_key_that_the_other_host_does_not_know_is_refused_and_no_password_asked_for(site, tmp_path):
-    stranger = tmp_path / "stranger"
-    stranger.touch(mode=0o600)
-    asyncssh.generate_private_key("ssh-ed25519").write_private_key(stranger)
-    site.hosts[0].run("mount", "--bind", str(stranger), "/etc/ssh/identity")
-    output = refusal(site, "host2")
-    assert "Permission denied (publickey)" in output
-    assert "password" not in output
-
-
-@pytest.mark.parametrize(
-    "is_known", [pytest.param(False, marks=pytest.mark.grid), True], ids=["an unknown key", "another key"]
-)
-def test_a_host_whose_key_is_not_the_known_one_gets_nothing(site, tmp_path, is_known):
-    """It may be an impostor, who would sign requests with the job's key."""
-    hosts = tmp_path / "known_hosts"
-    other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode()
-    hosts.write_text(f"host2 {other}" if is_known else "", encoding="utf-8")
-    site.hosts[0].run("mount", "--bind", str(hosts), "/etc/ssh/ssh_known_hosts")
-    output = refusal(site, "host2")
-    assert "Host key verification failed." in output
-    assert output.rstrip().endswith("and accept an unknown host key by it once")
 
 
 @pytest.mark.grid

@@ -19,10 +19,14 @@ from tests.hosts import bytes_sent_by, kill_processes_of, processes_of, two_host
 from tests.launching import assert_follows
 
 STRATEGIES = [
-    pytest.param(name, marks=[] if strategy.quick else [pytest.mark.grid])
-    for name, strategy in strategies().items()
-    if strategy.launcher is TORCHRUN
+    *(
+        pytest.param(name, 2, marks=[] if strategy.quick else [pytest.mark.grid])
+        for name, strategy in strategies().items()
+        if strategy.launcher is TORCHRUN
+    ),
+    pytest.param("torch_ddp", 4, marks=[pytest.mark.hosts]),
 ]
+"""Each with a number of workers."""
 
 
 @pytest.fixture
@@ -30,11 +34,6 @@ def hosts():
     """Two hosts, in the order of their ranks."""
     with two_hosts() as pair:
         yield pair
-
-
-def task_for(folder, workers=2):
-    """The contract's task on the CPU, since both hosts would find the same GPU."""
-    return contract_task("digits", workers, folder, device="cpu")
 
 
 def start(strategy, task, hosts, folder):
@@ -70,27 +69,22 @@ def launch(strategy, task, hosts, folder):
     return Launched(status, output, read_record(record, Record) if record.exists() else None, record.parent)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, hosts, comparison_of, tmp_path):
-    launched = launch(strategy, task_for(tmp_path), hosts, tmp_path)
+@pytest.mark.parametrize(("strategy", "workers"), STRATEGIES)
+def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, workers, hosts, comparison_of, tmp_path):
+    # On the CPU, since both hosts would find the same GPU.
+    task = contract_task("digits", workers, tmp_path, device="cpu")
+    launched = launch(strategy, task, hosts, tmp_path)
     assert_follows(launched, comparison_of(launched))
-    assert launched.record.world_size == 2
+    assert launched.record.world_size == workers
     assert not (tmp_path / "host1").exists(), "only rank 0 writes"
-
-
-@pytest.mark.hosts
-def test_two_workers_on_each_host_average_their_gradients_over_the_cable(hosts, comparison_of, tmp_path):
-    task = task_for(tmp_path, workers=4)
-    launched = launch("torch_ddp", task, hosts, tmp_path)
-    assert_follows(launched, comparison_of(launched))
-    assert launched.record.world_size == 4
-    for host in hosts:
-        assert bytes_sent_by(host) > task.steps * parameter_bytes(task)
+    if workers == 4:
+        # They average their gradients over the cable.
+        assert all(bytes_sent_by(host) > task.steps * parameter_bytes(task) for host in hosts)
 
 
 @pytest.mark.grid
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(hosts, tmp_path):
-    task = dataclasses.replace(task_for(tmp_path), steps=1_000_000)
+    task = contract_task("digits", 2, tmp_path, device="cpu", steps=1_000_000)
     before = set(processes_of(hosts[0]))
     first, _ = start("torch_ddp", task, hosts, tmp_path)
     assert any(line.startswith("step ") for line in first.stdout), "it never trained"

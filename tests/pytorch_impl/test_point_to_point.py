@@ -4,8 +4,7 @@ import pytest
 
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.contract.algorithms.exchange import steps
-from common.declarations import catalogue
-from pytorch_impl.libraries import BY_HAND, LIBRARY
+from pytorch_impl.libraries import BY_HAND
 from tests.grid import in_grid
 from tests.laboratory import assert_as_declared, measured
 
@@ -14,13 +13,6 @@ from tests.laboratory import assert_as_declared, measured
 def test_every_one_of_three_ranks_gets_numpys_sum_also_where_messages_are_empty(library, tmp_path):
     cells = measured(library, tmp_path, ("4", "8", "400012"), 3)[1]
     assert_as_declared(cells, library, (4, 8, 400_012), clocks=3)
-
-
-def test_each_algorithm_is_a_library_of_its_name_that_a_session_measures_only_where_it_is_named():
-    assert [library.name for library in BY_HAND] == [*ALGORITHMS]
-    assert {name for name, library in catalogue.libraries().items() if not library.by_default} == {*ALGORITHMS}
-    assert [library.variables for library in BY_HAND] == [{LIBRARY: name} for name in ALGORITHMS]
-    assert {name for library in BY_HAND for name in library.collectives} == {"all_reduce"}
 
 
 @pytest.mark.parametrize("library", BY_HAND, ids=lambda library: library.name)

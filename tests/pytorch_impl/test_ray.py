@@ -109,11 +109,8 @@ def test_at_an_address_the_workers_are_the_clusters_and_what_cannot_be_had_is_re
     assert (record.private_network, record.wire_bytes_per_step) == (False, None)
     assert record.checkpoint == "weights"
     assert "came back from the cluster" in result.stdout
-    too_many, nowhere = [line for line in result.stderr.splitlines() if line.startswith("lockstep: ")][-2:]
-    assert too_many.startswith(
-        "lockstep: The Ray cluster at 127.0.0.1:6379 has 2 CPUs for 4 workers: start fewer, or add nodes"
-    )
-    assert nowhere.startswith("lockstep: No Ray cluster answers at 127.0.0.1:6380 (Connection refused): start it")
+    assert "lockstep: The Ray cluster at 127.0.0.1:6379 has 2 CPUs for 4 workers: start fewer, or add" in result.stderr
+    assert "lockstep: No Ray cluster answers at 127.0.0.1:6380 (Connection refused): start it there" in result.stderr
     [session] = (tmp_path / "sessions").glob("*-quick")
     compared = read_records(session, Record)
     assert [each.status for each in compared.values()] == ["ok"] * 3, result.stdout

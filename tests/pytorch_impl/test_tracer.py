@@ -1,6 +1,7 @@
 """The PyTorch tracer: what it makes of the profiler's events, and what launches of a user's leave or are refused."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -20,16 +21,13 @@ def call(name, begin, shape=(256, 16), kind="float", lasts=10):
     return Event(name, begin, begin + lasts, [list(shape)], [kind])
 
 
-def later(event, nanoseconds):
-    return Event(event.name, event.begin_ns + nanoseconds, event.end_ns + nanoseconds, event.shapes, event.types)
-
-
-def steps(*several):
+def steps(*several, since=0):
     """The events of so many steps, in each of which the calls begin at nanoseconds since its own start."""
     events = []
-    for number, calls in enumerate(several, start=1):
-        events += [later(each, 1000 * number) for each in calls]
-        events.append(Event(BETWEEN_STEPS, 1000 * number + 900, 1000 * number + 1000))
+    for start, calls in enumerate(several, start=1):
+        start = since + 1000 * start
+        events += [replace(each, begin_ns=start + each.begin_ns, end_ns=start + each.end_ns) for each in calls]
+        events.append(Event(BETWEEN_STEPS, start + 900, start + 1000))
     return events
 
 
@@ -71,8 +69,7 @@ def test_a_barrier_is_an_empty_message_and_a_call_with_empty_tensors_is_none():
 
 def test_time_under_way_counts_once_and_over_nccl_is_not_told():
     calls = [call("gloo:all_reduce", 0, lasts=30), call("gloo:broadcast", 20, lasts=30), call("gloo:broadcast", 80)]
-    since_1970 = 1_800_000_000_000_000_000
-    events = [later(each, since_1970) for each in steps(calls, calls)]
+    events = steps(calls, calls, since=1_800_000_000_000_000_000)
     assert trace_of("torch_ddp", 2, "gloo", events).under_way_seconds == pytest.approx([60e-9, 60e-9], rel=1e-6)
     calls = [call("nccl:all_reduce", 0)]
     assert trace_of("torch_ddp", 2, "nccl", steps(calls)).under_way_seconds == []

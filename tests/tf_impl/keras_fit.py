@@ -11,16 +11,17 @@ import os
 import sys
 import threading
 
-from common.launching.processes import free_ports, run_tasks
+from common.launching.processes import run_tasks
+from tf_impl.cluster import tasks_of
 
 STRATEGIES = ("tf_one_device", "tf_mirrored", "tf_multi_worker_mirrored", "tf_central_storage", "tf_parameter_server")
 """The strategies that can be tried, by the names of those that have a loop of their own here."""
 
 CLUSTERS = {
-    "tf_multi_worker_mirrored": (("worker", 0), ("worker", 1)),
-    "tf_parameter_server": (("chief", 0), ("worker", 0), ("ps", 0)),
+    "tf_multi_worker_mirrored": {"worker": 2},
+    "tf_parameter_server": {"chief": 1, "worker": 1, "ps": 1},
 }
-"""The tasks of the strategies that have several; the first of them says what happened."""
+"""The numbers of tasks of the strategies that have several, by job; the first of them says what happened."""
 
 SECONDS = 150
 """How long an attempt may take."""
@@ -35,27 +36,18 @@ def main() -> None:
         sys.exit(f"Name one of {', '.join(STRATEGIES)}.")
     strategy = sys.argv[1]
     os.environ |= {"CUDA_VISIBLE_DEVICES": "-1", "KERAS_BACKEND": "tensorflow"}
-    if strategy in CLUSTERS and "TF_CONFIG" not in os.environ:
-        run_tasks(cluster_of(CLUSTERS[strategy]), dict(os.environ), SECONDS, waited_for=1)
+    task = {}
+    if strategy in CLUSTERS:
+        if "TF_CONFIG" not in os.environ:
+            run_tasks(tasks_of(CLUSTERS[strategy]), dict(os.environ), SECONDS, waited_for=1)
+        task = json.loads(os.environ["TF_CONFIG"])["task"]
     outcome = attempt(strategy)
-    if "FIRST" in os.environ or strategy not in CLUSTERS:
+    if strategy not in CLUSTERS or task == {"type": next(iter(CLUSTERS[strategy])), "index": 0}:
         print(outcome, flush=True)
         # TensorFlow's servers outlive their main thread.
         os._exit(0)
     # What the first task says mustn't depend on whether this one has left already.
     threading.Event().wait()
-
-
-def cluster_of(places: tuple[tuple[str, int], ...]) -> dict[str, dict[str, str]]:
-    """By the name of each task its variables: TF_CONFIG, and FIRST for the task whose outcome counts."""
-    addresses: dict[str, list[str]] = {}
-    for (job, _), port in zip(places, free_ports(len(places)), strict=True):
-        addresses.setdefault(job, []).append(f"127.0.0.1:{port}")
-    tasks = {}
-    for job, index in places:
-        config = {"cluster": addresses, "task": {"type": job, "index": index}}
-        tasks[f"{job} {index}"] = {"TF_CONFIG": json.dumps(config)} | ({} if tasks else {"FIRST": "1"})
-    return tasks
 
 
 def attempt(strategy: str) -> str:

@@ -3,10 +3,10 @@
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from itertools import chain
 
 import psutil
 import pytest
@@ -16,13 +16,16 @@ from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.launch import python_for
-from common.launching.processes import free_ports
 from common.paths import ROOT
 from common.records import certificate
 from common.records.files import read_record
 from common.records.training import Record
+from tests.conftest import run_command
 from tests.contract.worlds import contract_task
+from tests.grid import in_grid
 from tests.launching import assert_follows, assert_record_follows, end_all, is_running, wait_for_steps
+from tf_impl.cluster import tasks_of
+from tf_impl.strategies import task_in
 
 MULTI_WORKER, PARAMETER_SERVER = "tf_multi_worker_mirrored", "tf_parameter_server"
 
@@ -32,26 +35,16 @@ def task_for(folder, **changes):
     return dataclasses.replace(contract_task("digits", 2, folder), **values)
 
 
-def script_of(strategy):
-    """The beginning of the command line of one process of the strategy."""
-    return [str(python_for(find(strategy))), find(strategy).script]
-
-
-def tf_config(addresses, job, index):
-    return {"TF_CONFIG": json.dumps({"cluster": addresses, "task": {"type": job, "index": index}})}
-
-
 def start_cluster(strategy, task, jobs, without=None, **options):
-    """A cluster's addresses, and by (job, index) one process for each of its tasks but one, as a scheduler's."""
-    ports = iter(free_ports(sum(jobs.values())))
-    addresses = {job: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for job, count in jobs.items()}
-    command = [*script_of(strategy), *to_arguments(task, find(strategy).options(**options))]
+    """By its name each task of a cluster but one, in a process as a scheduler starts it."""
+    declared = find(strategy)
+    command = [str(python_for(declared)), declared.script, *to_arguments(task, declared.options(**options))]
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
     settings = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
-    return addresses, {
-        place: subprocess.Popen(command, cwd=ROOT, env=settings | tf_config(addresses, *place), **streams)
-        for place in [(job, index) for job, count in jobs.items() for index in range(count)]
-        if place != without
+    return {
+        name: subprocess.Popen(command, cwd=ROOT, env=settings | variables, **streams)
+        for name, variables in tasks_of(jobs).items()
+        if name != without
     }
 
 
@@ -59,7 +52,7 @@ def start_cluster(strategy, task, jobs, without=None, **options):
     "jobs", [{"worker": 2}, pytest.param({"chief": 1, "worker": 1}, marks=pytest.mark.grid)], ids=["workers", "chief"]
 )
 def test_workers_that_tf_config_brings_together_follow_the_oracle(jobs, tmp_path):
-    _, processes = start_cluster(MULTI_WORKER, task_for(tmp_path), jobs)
+    processes = start_cluster(MULTI_WORKER, task_for(tmp_path), jobs)
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
     assert assert_record_follows(tmp_path).world_size == 2
@@ -69,7 +62,7 @@ def test_workers_that_tf_config_brings_together_follow_the_oracle(jobs, tmp_path
 @pytest.mark.parametrize(("updates", "workers"), [("asynchronous", 1), ("synchronous", 2)])
 def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, workers, tmp_path):
     jobs = {"chief": 1, "worker": workers, "ps": 2}
-    _, processes = start_cluster(PARAMETER_SERVER, task_for(tmp_path, workers=workers), jobs, updates=updates)
+    processes = start_cluster(PARAMETER_SERVER, task_for(tmp_path, workers=workers), jobs, updates=updates)
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
     record = assert_record_follows(tmp_path)
@@ -88,56 +81,37 @@ def test_variables_are_cut_into_parts_that_lie_on_all_servers(launch, comparison
 @pytest.mark.parametrize(
     ("strategy", "jobs", "missing"),
     [
-        pytest.param(MULTI_WORKER, {"worker": 2}, ("worker", 1), id=MULTI_WORKER),
-        pytest.param(PARAMETER_SERVER, {"chief": 1, "worker": 1, "ps": 1}, ("ps", 0), id=PARAMETER_SERVER),
+        (MULTI_WORKER, {"worker": 2}, "worker 1"),
+        (PARAMETER_SERVER, {"chief": 1, "worker": 1, "ps": 1}, "parameter server 0"),
     ],
 )
-def test_a_partner_that_never_starts_ends_the_others_by_their_deadline_and_frees_the_ports(
-    strategy, jobs, missing, tmp_path
-):
+def test_a_partner_that_never_starts_ends_the_others_by_their_deadline(strategy, jobs, missing, tmp_path):
     task = task_for(tmp_path, workers=None, deadline_seconds=15.0)
-    addresses, processes = start_cluster(strategy, task, jobs, without=missing)
-    statuses, outputs = end_all(processes, 40)
+    statuses, outputs = end_all(start_cluster(strategy, task, jobs, without=missing), 40)
     assert set(statuses.values()) == {1}
-    job, index = missing
     for output in outputs.values():
-        assert f"({addresses[job][index]}) didn't start within the deadline of 15 s" in output
-    listening = {each.laddr.port for each in psutil.net_connections("tcp") if each.status == "LISTEN"}
-    assert not listening & {int(address.rpartition(":")[2]) for address in chain(*addresses.values())}
+        assert re.search(rf"{missing} \(127.0.0.1:\d+\) didn't start within the deadline of 15 s", output), output
 
 
-@pytest.mark.parametrize(
-    ("strategy", "addresses", "options", "words"),
-    [
-        (
-            PARAMETER_SERVER,
-            {"chief": ["a:1"], "worker": ["b:1"]},
-            [],
-            "1 coordinators (chief), 1 workers and 0 parameter servers",
-        ),
-        pytest.param(
-            PARAMETER_SERVER,
-            {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]},
-            ["--parameter-servers", "2"],
-            "--parameter-servers 2, but the cluster has 1",
-            marks=pytest.mark.grid,
-        ),
-        pytest.param(
-            MULTI_WORKER,
-            {"worker": ["a:1", "b:1"]},
-            ["--workers", "4"],
-            "--workers 4, but the cluster started 2",
-            marks=pytest.mark.grid,
-        ),
-    ],
-    ids=["no server", "another number of servers", "another number of workers"],
-)
+DISAGREEING = [
+    (PARAMETER_SERVER, {"chief": ["a:1"], "worker": ["b:1"]}, "", "1 workers and 0 parameter servers"),
+    (
+        PARAMETER_SERVER,
+        {"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]},
+        "--parameter-servers 2",
+        "--parameter-servers 2, but the cluster has 1",
+    ),
+    (MULTI_WORKER, {"worker": ["a:1", "b:1"]}, "--workers 4", "--workers 4, but the cluster started 2"),
+]
+
+
+@pytest.mark.parametrize(("strategy", "addresses", "options", "words"), in_grid(DISAGREEING, DISAGREEING[:1]))
 def test_a_cluster_that_disagrees_with_the_strategy_is_refused_in_one_line(strategy, addresses, options, words):
-    environment = os.environ | tf_config(addresses, "worker", 0) | {"TF_CPP_MIN_LOG_LEVEL": "3"}
-    command = [*script_of(strategy), *options]
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", timeout=60)
-    assert result.returncode == 2
-    [line] = [line for line in result.stderr.splitlines() if line.startswith("lockstep:")]
+    config = json.dumps({"cluster": addresses, "task": {"type": "worker", "index": 0}})
+    command = [str(python_for(find(strategy))), find(strategy).script, *options.split()]
+    status, output = run_command(command, TF_CONFIG=config, TF_CPP_MIN_LOG_LEVEL="3")
+    assert status == 2, output
+    [line] = [line for line in output.splitlines() if line.startswith("lockstep:")]
     assert words in line
 
 
@@ -148,25 +122,16 @@ def start_locally(strategy, task, *runner, **options):
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
 
 
-def place_of(process):
-    """(job, index) of a process of the cluster, else None."""
-    try:
-        cluster = json.loads(process.environ().get("TF_CONFIG", "null"))
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return None
-    return (cluster["task"]["type"], cluster["task"]["index"]) if cluster else None
-
-
 def training_processes(launcher):
-    """The cluster's processes by (job, index), once the first steps' line has been printed."""
+    """The cluster's processes, once the first steps' line has been printed, by what declarations call their tasks."""
     wait_for_steps(launcher.stdout, count=1)
-    return {place_of(process): process for process in psutil.Process(launcher.pid).children(recursive=True)}
+    return {task_in(process.environ()): process for process in psutil.Process(launcher.pid).children(recursive=True)}
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
     ("strategy", "victim"),
-    [(MULTI_WORKER, ("worker", 1)), (MULTI_WORKER, ("worker", 0)), (PARAMETER_SERVER, ("ps", 0))],
+    [(MULTI_WORKER, "rank 1"), (MULTI_WORKER, "rank 0"), (PARAMETER_SERVER, "server 0")],
 )
 def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, victim, tmp_path):
     launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=200.0))
@@ -174,8 +139,8 @@ def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, vic
     processes[victim].kill()
     output, _ = launcher.communicate(timeout=60)
     assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS)
-    name = {"worker": "worker", "ps": "parameter server"}[victim[0]]
-    assert f"lockstep: failed: {name} {victim[1]} ended with signal 9, so all processes were ended" in output
+    name = victim.replace("rank", "worker").replace("server", "parameter server")
+    assert f"lockstep: failed: {name} ended with signal 9, so all processes were ended" in output
     assert not any(is_running(process) for process in processes.values())
     assert not (tmp_path / "run.json").exists()
 
@@ -183,12 +148,12 @@ def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, vic
 @pytest.mark.grid
 def test_a_worker_that_dies_takes_those_with_it_that_someone_else_started(tmp_path):
     task = task_for(tmp_path, steps=1_000_000, deadline_seconds=100.0)
-    _, processes = start_cluster(MULTI_WORKER, task, {"worker": 2})
-    assert any(line.startswith("step ") for line in processes["worker", 0].stdout)
-    processes["worker", 1].kill()
+    processes = start_cluster(MULTI_WORKER, task, {"worker": 2})
+    assert any(line.startswith("step ") for line in processes["worker 0"].stdout)
+    processes["worker 1"].kill()
     statuses, outputs = end_all(processes, 60)
-    assert statuses["worker", 0] == 1
-    assert "lockstep: failed: rank 0: the cluster lost a task" in outputs["worker", 0]
+    assert statuses["worker 0"] == 1
+    assert "lockstep: failed: rank 0: the cluster lost a task" in outputs["worker 0"]
 
 
 @pytest.mark.grid
@@ -199,7 +164,7 @@ def test_a_run_whose_worker_is_stopped_or_that_is_told_to_stop_leaves_nobody(str
     launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=deadline))
     processes = training_processes(launcher)
     if strategy == MULTI_WORKER:
-        processes["worker", 1].suspend()
+        processes["rank 1"].suspend()
     else:
         launcher.send_signal(signal.SIGTERM)
     output, _ = launcher.communicate(timeout=60)
