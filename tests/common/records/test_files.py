@@ -18,7 +18,7 @@ from common.declarations.sweep import Sweep
 from common.errors import UserError
 from common.records import ceiling
 from common.records.ceiling import Ceiling
-from common.records.collective_times import Replayed
+from common.records.collective_times import CollectivesRecord, Replayed
 from common.records.files import (
     EARLIER_VERSIONS,
     GONE,
@@ -253,6 +253,14 @@ def test_the_records_of_a_folder_come_in_order_and_damaged_ones_are_left_out_and
     [(launch, reason)] = damaged_records(tmp_path, Record, records).items()
     assert launch == "d"
     assert reason.startswith(f"{tmp_path / 'd.json'} isn't a record that can be read")
+
+
+def test_a_sweep_that_could_have_been_pipelined_is_read_unless_it_was(path, refusal):
+    record = KINDS["collectives"]
+    path.write_text(json.dumps(with_value(to_json(record), ("sweep", "pipelined"), False)))
+    assert read_record(path, CollectivesRecord) == record
+    path.write_text(json.dumps(with_value(to_json(record), ("sweep", "pipelined"), True)))
+    assert "its sweep has no pipelined" in refusal(lambda: read_record(path, CollectivesRecord))
 
 
 def test_a_launch_of_an_earlier_commit_is_read_and_comes_back_and_damage_is_refused(path, refusal):
