@@ -5,6 +5,7 @@ Each takes the rows of one measure (`table.whole`), and gives a table. A launch 
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from statistics import median
 
 import numpy as np
@@ -15,7 +16,7 @@ from common.observations.table import CONDITION
 from common.statistics import fit
 from common.statistics.fit import Estimate, Fit
 from common.statistics.intervals import FEWEST_LAUNCHES, median_interval
-from common.statistics.paired import MARGIN, Judgement, judge, judge_all, log_ratios
+from common.statistics.paired import MARGIN, Judgement, judge, log_ratios
 
 FASTEST, EQUIVALENT, UNDECIDED, NOT_RANKED = "fastest", "equivalent", "can't tell", "not ranked"
 """What is said of whoever is in front: shown to be faster than all others, shown to be as fast as some of them to
@@ -124,38 +125,31 @@ def everyone(observed: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
     has_cores = ~observed.groupby([*CONDITION, "series"])["oversubscribed"].transform("any").astype(bool)
     for condition, seconds in _by_round(observed[has_cores]):
         rates = {name: {each: 1 / value for each, value in own.items()} for name, own in seconds.items()}
-        for each in judge_all(rates, margin):
-            medians = [median(seconds[name].values()) for name in (each.first, each.second)]
-            needed = each.judgement.needed
+        pairs = []
+        for first, second in combinations(rates, 2):
+            logs = log_ratios(rates[first], rates[second])
+            if sum(logs.values()) < 0:
+                first, second, logs = second, first, {each: -log for each, log in logs.items()}
+            if logs:
+                pairs.append((first, second, logs))
+        judged = judge([[*logs.values()] for *_, logs in pairs], margin)
+        for (first, second, logs), judgement in zip(pairs, judged, strict=True):
+            medians, needed = [median(seconds[name].values()) for name in (first, second)], judgement.needed
             counts = (needed.fewest or math.inf, needed.most or math.inf) if needed else (math.nan, math.nan)
-            in_rounds = [*each.logs], [*each.logs.values()]
-            rows.append((*condition, each.first, each.second, *medians, *_judged(each.judgement), *counts, *in_rounds))
-    columns = [
-        *CONDITION,
-        "first",
-        "second",
-        "first_median",
-        "second_median",
-        *_JUDGED,
-        "fewest",
-        "most",
-        "rounds",
-        "logs",
-    ]
+            in_rounds = [*logs], [*logs.values()]
+            rows.append((*condition, first, second, *medians, *_judged(judgement), *counts, *in_rounds))
+    medians = ["first_median", "second_median"]
+    columns = [*CONDITION, "first", "second", *medians, *_JUDGED, "fewest", "most", "rounds", "logs"]
     return pd.DataFrame(rows, columns=columns)
-
-
-def by_median(pairs: pd.DataFrame) -> list[str]:
-    """The series of pairs of `everyone` in one condition, the one with the shortest median first."""
-    medians = dict(zip(pairs["first"], pairs["first_median"], strict=True))
-    medians |= dict(zip(pairs["second"], pairs["second_median"], strict=True))
-    return sorted(medians, key=lambda name: (medians[name], name))
 
 
 def in_front(pairs: pd.DataFrame) -> str:
     """The series of pairs in one condition with the shortest median, of those that none beats if there are any."""
-    beaten, names = {*pairs[pairs["verdict"] == "faster"]["second"]}, by_median(pairs)
-    return next((name for name in names if name not in beaten), names[0])
+    beaten = {*pairs[pairs["verdict"] == "faster"]["second"]}
+    medians = dict(zip(pairs["first"], pairs["first_median"], strict=True))
+    medians |= dict(zip(pairs["second"], pairs["second_median"], strict=True))
+    contenders = [name for name in medians if name not in beaten] or [*medians]
+    return min(contenders, key=lambda name: (medians[name], name))
 
 
 def beside(pairs: pd.DataFrame, leader: str) -> pd.DataFrame:

@@ -195,10 +195,7 @@ def growth_tables(found: Observed) -> list[Table]:
 def _exponents(found: Observed) -> Table:
     chosen = [each.name for each in found.display.series if each.growth]
     fitted = answers.exponents(found.compared[found.compared["series"].isin(chosen)])
-    rows = [
-        [series, f"{each.value:.2f}", DASH if each.low is None else f"{each.low:.2f} to {each.high:.2f}"]
-        for (_, _, series), each in fitted.items()
-    ]
+    rows = [[series, f"{each.value:.2f}", interval(each.low, each.high)] for (_, _, series), each in fitted.items()]
     columns = [found.display.contender, "grows as x to the power of", "95 % interval"]
     return Table(title="How time grows", columns=columns, rows=rows)
 
@@ -222,10 +219,8 @@ def _lines(found: Observed) -> Table:
 
 def _estimate(factor: float, estimate: Estimate) -> str:
     """A fitted number and its interval, where it has one."""
-    written = number(factor * estimate.value)
-    if estimate.low is None or estimate.high is None:
-        return written
-    return f"{written} ({interval(factor * estimate.low, factor * estimate.high, number)})"
+    ends = interval(factor * estimate.low, factor * estimate.high, number)
+    return number(factor * estimate.value) + ("" if ends == DASH else f" ({ends})")
 
 
 def tables(found: Observed) -> list[Table]:
@@ -289,9 +284,14 @@ def _values(title: str, display: Display, medians: pd.DataFrame, judged: pd.Data
             line += [str(own["n"].max())] if is_counted else []
             if display.x:
                 row = values[compared.name]
-                line += [number(compared.factor * row["median"]), _interval(compared.factor, row)]
-            if len(judged):
-                line += _beside_base(compared.factor, verdicts.loc[key]) if key in verdicts.index else [DASH] * 3
+                ends = interval(compared.factor * row["low"], compared.factor * row["high"], number)
+                line += [number(compared.factor * row["median"]), ends]
+            if len(judged) and key in verdicts.index:
+                beside = verdicts.loc[key]
+                line += [number(compared.factor * beside["base_median"]), number(beside["ratio"])]
+                line.append(interval(beside["low"], beside["high"], number))
+            elif len(judged):
+                line += [DASH] * 3
             for other in others:
                 row = values.get(other.name)
                 line.append(DASH if row is None else written(other, row, has_interval=not display.x))
@@ -308,15 +308,6 @@ def written(measure: Measure, row: Mapping[str, float], has_interval: bool = Tru
     write = number if measure.digits is None else partial(fixed, digits=measure.digits)
     median, low, high = (measure.factor * row[name] for name in ("median", "low", "high"))
     return write(median) + (f" ({interval(low, high, write)})" if has_interval and low < high else "")
-
-
-def _beside_base(factor: float, judged: pd.Series) -> list[str]:
-    """What the base takes, and how many times as fast the series is."""
-    return [number(factor * judged["base_median"]), number(judged["ratio"]), _interval(1, judged)]
-
-
-def _interval(factor: float, row: Mapping[str, float] | pd.Series) -> str:
-    return interval(factor * row["low"], factor * row["high"], number)
 
 
 def missing_table(found: Observed) -> list[Table]:

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import Literal
 
 import numpy as np
 
@@ -30,11 +29,11 @@ _NEGLIGIBLE = 1e-6
 
 @dataclass(frozen=True)
 class Estimate:
-    """A fitted number and its 95 % interval over the launches; no interval below six launches."""
+    """A fitted number and its 95 % interval over the launches, NaN below six launches."""
 
     value: float
-    low: float | None
-    high: float | None
+    low: float = math.nan
+    high: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -55,38 +54,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class Fit:
-    """The lines through what was measured at these sizes."""
+    """The lines through what launches measured at several sizes."""
 
-    size_bytes: tuple[int, ...]
-    """In ascending order."""
-    measured_seconds: tuple[float, ...]
-    """Of each size the median over the launches."""
     launches: int
     pieces: tuple[Piece, ...]
     """In the order of their sizes."""
-    breakpoints: tuple[Estimate, ...]
-    """Of each piece but the first the size in bytes from which on it holds, and the sizes between which that is."""
-    criteria: tuple[float, ...]
-    """Schwarz's criterion of one piece, of two, and so on: the lower, the better. The lowest one's are the pieces."""
-
-    @property
-    def residuals(self) -> tuple[float, ...]:
-        """Of each size (fitted - measured) / measured."""
-        return tuple(
-            next(piece for piece in self.pieces if size <= piece.to_bytes).seconds(size) / seconds - 1
-            for size, seconds in zip(self.size_bytes, self.measured_seconds, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class _Divided:
-    """Series of times cut into pieces: arrays (series, pieces)."""
-
-    from_bytes: np.ndarray
-    latency_seconds: np.ndarray
-    seconds_per_byte: np.ndarray
-    misfit: np.ndarray
-    """Sum of the squares of the relative errors."""
+    residuals: tuple[float, ...]
+    """Of each size (fitted - measured) / measured; measured is the median over the launches."""
 
 
 def fit(size_bytes: Sequence[int], seconds: np.ndarray) -> Fit | None:
@@ -99,42 +73,34 @@ def fit(size_bytes: Sequence[int], seconds: np.ndarray) -> Fit | None:
     are percentiles of a bootstrap (Efron & Tibshirani, "An Introduction to the Bootstrap", 1993, section 13.3) that
     draws whole launches, which measured all sizes, and keeps the number of pieces.
 
-    None with fewer than three sizes. Raises ValueError unless sizes ascend and all times are above zero.
+    None with fewer than three sizes.
     """
-    sizes, seconds = np.asarray(size_bytes, dtype=float), np.asarray(seconds, dtype=float)
-    if len(sizes) < FEWEST_SIZES:
+    if len(size_bytes) < FEWEST_SIZES:
         return None
-    if seconds.ndim != 2 or len(seconds) != len(sizes) or not seconds.size or not (seconds > 0).all():
-        raise ValueError("A fit needs times above zero, of every size in every launch.")
-    if not (np.diff(sizes) > 0).all():
-        raise ValueError("A fit needs sizes in ascending order.")
-    medians = np.median(seconds, axis=1)
-    divisions = [
-        _divided(sizes, medians[None], 1 + more) for more in range(min(MOST_PIECES, len(sizes) // FEWEST_SIZES))
-    ]
-    # Schwarz's, for normal errors whose deviation isn't known, but for a constant.
-    mean_squares = [max(float(each.misfit.sum()) / len(sizes), _NEGLIGIBLE**2) for each in divisions]
-    criteria = [
-        len(sizes) * math.log(mean_square) + (3 * pieces - 1) * math.log(len(sizes))
-        for pieces, mean_square in enumerate(mean_squares, start=1)
-    ]
-    count = 1 + int(np.argmin(criteria))
-    best, launches = divisions[count - 1], seconds.shape[1]
-    drawn = _divided(sizes, _resampled(seconds), count) if launches >= FEWEST_LAUNCHES else None
-    latencies = _estimates(best.latency_seconds, drawn and drawn.latency_seconds)
-    slopes = _estimates(best.seconds_per_byte, drawn and drawn.seconds_per_byte)
-    spans = np.split(np.asarray(size_bytes), np.searchsorted(sizes, best.from_bytes[0, 1:]))
-    return Fit(
-        size_bytes=tuple(map(int, size_bytes)),
-        measured_seconds=tuple(medians.tolist()),
-        launches=launches,
-        pieces=tuple(
-            Piece(int(span[0]), int(span[-1]), latency, _inverse(slope))
-            for span, latency, slope in zip(spans, latencies, slopes, strict=True)
-        ),
-        breakpoints=tuple(_estimates(best.from_bytes, drawn and drawn.from_bytes, "inverted_cdf")[1:]),
-        criteria=tuple(criteria),
+    sizes, medians, launches = np.asarray(size_bytes, dtype=float), np.median(seconds, axis=1), seconds.shape[1]
+    most = min(MOST_PIECES, len(sizes) // FEWEST_SIZES)
+    divisions = [_divided(sizes, medians[None], count) for count in range(1, most + 1)]
+    criteria = []
+    for count, (*_, misfits) in enumerate(divisions, start=1):
+        # Schwarz's, for normal errors whose deviation isn't known, but for a constant.
+        mean_square = max(float(misfits.sum()) / len(sizes), _NEGLIGIBLE**2)
+        criteria.append(len(sizes) * math.log(mean_square) + (3 * count - 1) * math.log(len(sizes)))
+    best = divisions[int(np.argmin(criteria))][:, 0]
+    ends = np.full((2, *best.shape), math.nan)
+    if launches >= FEWEST_LAUNCHES:
+        ends = np.percentile(_divided(sizes, _resampled(seconds), best.shape[1]), _TAILS, axis=1)
+    # Each (pieces, 3): the value, and the lower and the upper end of its interval.
+    starts, latencies, slopes, _ = np.moveaxis(np.array([best, *ends]), 0, -1)
+    with np.errstate(divide="ignore"):
+        # The larger the seconds per byte, the smaller the bytes per second. A zero may be a negative one.
+        bandwidths = 1 / np.abs(slopes[:, [0, 2, 1]])
+    spans = np.split(np.asarray(size_bytes), np.searchsorted(sizes, starts[1:, 0]))
+    pieces = tuple(
+        Piece(int(span[0]), int(span[-1]), Estimate(*latency), Estimate(*bandwidth))
+        for span, latency, bandwidth in zip(spans, latencies.tolist(), bandwidths.tolist(), strict=True)
     )
+    fitted = [piece.seconds(size) for piece, span in zip(pieces, spans, strict=True) for size in span.tolist()]
+    return Fit(launches, pieces, tuple((fitted / medians - 1).tolist()))
 
 
 def exponent(sizes: Sequence[int], seconds: np.ndarray) -> Estimate | None:
@@ -150,14 +116,16 @@ def exponent(sizes: Sequence[int], seconds: np.ndarray) -> Estimate | None:
     def slopes(columns: np.ndarray) -> np.ndarray:
         return np.polyfit(np.log(sizes), columns, 1)[0]
 
-    low = high = None
-    if logs.shape[1] >= FEWEST_LAUNCHES:
-        low, high = np.percentile(slopes(_resampled(logs).T), _TAILS).tolist()
-    return Estimate(float(slopes(np.median(logs, axis=1)[:, None])[0]), low, high)
+    is_enough = logs.shape[1] >= FEWEST_LAUNCHES
+    ends = np.percentile(slopes(_resampled(logs).T), _TAILS).tolist() if is_enough else []
+    return Estimate(float(slopes(np.median(logs, axis=1)[:, None])[0]), *ends)
 
 
-def _divided(sizes: np.ndarray, seconds: np.ndarray, pieces: int) -> _Divided:
-    """Cut each series of `seconds` (series, sizes) where that many lines fit it best."""
+def _divided(sizes: np.ndarray, seconds: np.ndarray, pieces: int) -> np.ndarray:
+    """Cut each series of `seconds` (series, sizes) where that many lines fit it best.
+
+    Returns each piece's first size, latency, seconds per byte and misfit: (4, series, pieces).
+    """
     inner = combinations(range(FEWEST_SIZES, len(sizes) - FEWEST_SIZES + 1), pieces - 1)
     divisions = [[*pairwise((0, *cuts, len(sizes)))] for cuts in inner]
     divisions = [spans for spans in divisions if all(end - first >= FEWEST_SIZES for first, end in spans)]
@@ -168,7 +136,7 @@ def _divided(sizes: np.ndarray, seconds: np.ndarray, pieces: int) -> _Divided:
     chosen = [
         [(sizes[span[0]], *lines_of[span][:, series]) for span in divisions[each]] for series, each in enumerate(best)
     ]
-    return _Divided(*np.moveaxis(np.array(chosen), -1, 0))
+    return np.moveaxis(np.array(chosen), -1, 0)
 
 
 def lines(sizes: np.ndarray, seconds: np.ndarray) -> np.ndarray:
@@ -200,22 +168,3 @@ def _resampled(seconds: np.ndarray) -> np.ndarray:
     launches = seconds.shape[1]
     drawn = np.random.default_rng(_SEED).integers(launches, size=(_RESAMPLES, launches))
     return np.median(ordered[:, drawn], axis=-1).T
-
-
-def _estimates(
-    best: np.ndarray, drawn: np.ndarray | None, method: Literal["linear", "inverted_cdf"] = "linear"
-) -> list[Estimate]:
-    """Each piece's `best` (1, pieces), with the percentiles of what was `drawn` (resamples, pieces)."""
-    if drawn is None:
-        return [Estimate(value, None, None) for value in best[0].tolist()]
-    low, high = np.percentile(drawn, _TAILS, axis=0, method=method).tolist()
-    return [Estimate(*each) for each in zip(best[0].tolist(), low, high, strict=True)]
-
-
-def _inverse(slope: Estimate) -> Estimate:
-    """Bytes per second from seconds per byte: the larger the one, the smaller the other."""
-    value, low, high = (
-        None if each is None else 1 / each if each > 0 else math.inf for each in (slope.value, slope.high, slope.low)
-    )
-    assert value is not None, "Every slope has a value."
-    return Estimate(value, low, high)

@@ -25,13 +25,11 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
 
     The interval is from the k-th smallest to the k-th largest value with the largest k for which the binomial
     probability P(k <= B <= n - k), B ~ Bin(n, 1/2), is at least `confidence` (David & Nagaraja, Order Statistics, 2003,
-    section 7.1). Raises ValueError without values.
+    section 7.1).
     """
     # Takes a third of a second, which whoever only makes a plan doesn't need.
     from scipy.special import bdtr
 
-    if not values:
-        raise ValueError("A median needs at least one value.")
     ordered = sorted(values)
     n = len(ordered)
     # bdtr(k - 1, n, 1/2) is P(B < k), which grows with k.

@@ -8,11 +8,9 @@ compared with whom: nothing here allows for comparisons that were chosen for wha
 
 import math
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
-from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -75,21 +73,6 @@ class Judgement:
         return "can't tell"
 
 
-K = TypeVar("K", bound=Hashable)
-
-
-@dataclass(frozen=True)
-class Compared(Generic[K]):
-    """Two of a family: the first one had the larger mean log rate over the rounds of both."""
-
-    first: K
-    second: K
-    logs: Mapping[int, float]
-    """By round the logarithm of the first one's rate over the second one's."""
-    judgement: Judgement
-    """Its `ratio` is how many times the second one's rate the first one had."""
-
-
 @dataclass(frozen=True)
 class Decisions:
     """What the tests of families say, as arrays (..., comparisons): the corrected p, and the interval's half-width."""
@@ -105,30 +88,13 @@ def log_ratios(rates: Mapping[int, float], others: Mapping[int, float]) -> dict[
     return {each: math.log(rates[each] / others[each]) for each in sorted(rates.keys() & others.keys())}
 
 
-def judge_all(rates: Mapping[K, Mapping[int, float]], margin: float = MARGIN) -> list[Compared[K]]:
-    """Judge every two of a family, whose `rates` are given by round; two that share no round aren't compared."""
-    pairs = []
-    for one, other in combinations(rates, 2):
-        logs = log_ratios(rates[one], rates[other])
-        if logs and sum(logs.values()) < 0:
-            one, other, logs = other, one, {each: -log for each, log in logs.items()}
-        if logs:
-            pairs.append((one, other, logs))
-    judged = judge([[*logs.values()] for *_, logs in pairs], margin)
-    return [
-        Compared(first, second, logs, judgement) for (first, second, logs), judgement in zip(pairs, judged, strict=True)
-    ]
-
-
 def judge(family: Sequence[Sequence[float]], margin: float = MARGIN, by_interval: bool = False) -> list[Judgement]:
     """Judge every comparison of a family, each given as the log ratios of its rounds, second rate over first.
 
     The rounds needed are those for `alike`, or, with `by_interval`, for an interval wholly within the margin.
     Comparisons of fewer than six rounds take no part in the correction: how many a comparison has doesn't depend on
-    what they show. Raises ValueError for one without rounds.
+    what they show.
     """
-    if not all(map(len, family)):
-        raise ValueError("A comparison needs at least one round.")
     enough = [logs for logs in family if len(logs) >= FEWEST_LAUNCHES]
     means = np.array([np.mean(logs) for logs in enough])
     deviations, counts = np.array([np.std(logs, ddof=1) for logs in enough]), np.array([len(logs) for logs in enough])
