@@ -1,13 +1,9 @@
-"""What the tests of hosts share: the agent as a process of this machine, and two hosts that ssh reaches."""
+"""What the tests of hosts share: this machine as hosts that a played ssh reaches, and two hosts that ssh reaches."""
 
-import json
 import os
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,48 +11,14 @@ import psutil
 import pytest
 
 from common.launching.places.ssh import SshHost
-from common.paths import ROOT
 from tests import launching
 from tests.hosts import Cluster, VirtualHost, cluster_of, processes_of
 
-AGENT = """
-import sys
-from pathlib import Path
-from common.errors import exit_with_one_line
-from common.launching import processes
-from common.launching.hosts import agent, supervisor
-processes._GRACE_SECONDS = 0.5
-supervisor.SCRATCH = Path(sys.argv.pop())
-exit_with_one_line(agent.main)
-"""
-
-
-class Agent(subprocess.Popen):
-    """The agent, which keeps its folders in `scratch`; its input stays open."""
-
-    def __init__(self, scratch: Path, action: str, request: dict) -> None:
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        super().__init__([sys.executable, "-c", AGENT, action, str(scratch)], cwd=ROOT, text=True, **pipes)
-        print(json.dumps(request), file=self.stdin, flush=True)
-
-    def answer(self) -> dict:
-        """The next line of its output."""
-        return json.loads(self.stdout.readline())
-
 
 @pytest.fixture
-def agent(tmp_path):
-    """A function that starts the agent's action with a request; what it starts is ended with the test."""
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    with ExitStack() as ends:
-
-        def start(action: str, **request: object) -> Agent:
-            process = ends.enter_context(Agent(scratch, action, request))
-            ends.callback(process.kill)
-            return process
-
-        yield start
+def launch_id(tmp_path):
+    """A name that no launch of another run of these tests has."""
+    return f"{tmp_path.name}-{os.getpid()}"
 
 
 PLAYED_SSH = """#!/bin/sh

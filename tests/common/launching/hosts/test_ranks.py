@@ -31,12 +31,6 @@ def shell(source):
 
 
 @pytest.fixture
-def launch_id(tmp_path):
-    """A name that no launch of another run of these tests has."""
-    return f"{tmp_path.name}-{os.getpid()}"
-
-
-@pytest.fixture
 def launch(tmp_path, launch_id):
     """A function that runs a command on each of the hosts; returns the outcome and the log's lines."""
 

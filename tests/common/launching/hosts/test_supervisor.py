@@ -4,55 +4,59 @@ nothing.
 What its commands get and what comes back of their files is in test_ranks.py.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from common.launching.hosts import supervisor
 from common.launching.hosts.supervisor import LAUNCH
+from common.launching.places import place
+from common.launching.places.ssh import SshHost
 from tests.launching import is_running
 
+HOST = SshHost("host1", 1)
 SLEEPER = ["sh", "-c", "echo $$; exec sleep 600"]
 
 
 @pytest.fixture
-def order(agent):
-    """A function that starts commands by the agent's `run`."""
+def start(launch_id, played_ssh):
+    """A function that has a host run commands, and gives the process here and the folder there."""
+    with ExitStack() as ends:
 
-    def start(*commands, **changes):
-        values = {"launch": "test", "commands": list(commands), "environment": {}, "deadline_seconds": 60}
-        return agent("run", **values | changes)
+        def begin(*commands, **changes):
+            request = {"launch": launch_id, "commands": commands, "environment": {}, "deadline_seconds": 60}
+            process = HOST.start("run", request | changes)
+            ends.callback(HOST.end, process)
+            assert process.stdout.readline() == b"Welcome!\n"
+            return process, json.loads(process.stdout.readline())["folder"]
 
-    return start
-
-
-def left_in(tmp_path):
-    return sorted(path.name for path in (tmp_path / "scratch").iterdir())
+        yield begin
 
 
 @pytest.mark.parametrize("end", [lambda process: process.stdin.close(), lambda process: process.send_signal(15)])
-def test_all_ends_with_the_lifeline_or_by_a_signal(end, order, tmp_path):
+def test_all_ends_with_the_lifeline_or_by_a_signal(end, start):
     commands = [SLEEPER, ["sh", "-c", "setsid sleep 600 & echo $!; wait"]]
-    process = order(*commands, environment={"WHERE": "{folder}"})
-    assert process.answer()["folder"]
+    process, folder = start(*commands, environment={"WHERE": "{folder}"})
+    assert Path(folder).is_dir()
     pids = [int(process.stdout.readline()) for _ in range(2)]
     end(process)
     assert process.wait(30) == 128 + signal.SIGTERM
     assert not any(is_running(pid) for pid in pids)
-    assert left_in(tmp_path) == []
+    assert not Path(folder).exists()
 
 
-def test_all_ends_where_the_lifeline_misses_its_heartbeats_though_it_stays_open(order):
-    process = order(SLEEPER, heartbeat_seconds=0.3)
-    process.answer()
+def test_all_ends_where_the_lifeline_misses_its_heartbeats_though_it_stays_open(start):
+    process, _ = start(SLEEPER, heartbeat_seconds=0.3)
     pid = int(process.stdout.readline())
     for _ in range(3):
-        process.stdin.write("\n")
-        process.stdin.flush()
+        process.stdin.write(b"\n")
         time.sleep(0.5)
     assert is_running(pid), "three may be missing"
     assert process.wait(30) == 128 + signal.SIGTERM
@@ -65,18 +69,17 @@ def test_all_ends_where_the_lifeline_misses_its_heartbeats_though_it_stays_open(
         (
             "kill -9 $$",
             128 + signal.SIGKILL,
-            "{}\nlockstep: failed: process 2 of 2 ended with signal 9, so all processes were ended.\n",
+            b"{}\nlockstep: failed: process 2 of 2 ended with signal 9, so all processes were ended.\n",
         ),
         # What ssh ends with where it has lost the host.
-        ("exit 255", 254, "{}\n"),
+        ("exit 255", 254, b"{}\n"),
     ],
     ids=["a signal, which is told among what the commands print", "ssh's own status"],
 )
-def test_the_status_is_that_of_what_failed(shell, status, printed, order, tmp_path):
-    process = order(["sleep", "600"], ["sh", "-c", f"echo '{{}}'; {shell}"], environment={"WHERE": "folder"})
-    assert process.answer() == {"folder": None}, "No word speaks of one."
-    assert (process.stdout.read(), process.stderr.read(), process.wait(30)) == (printed, "", status)
-    assert left_in(tmp_path) == []
+def test_the_status_is_that_of_what_failed(shell, status, printed, start):
+    process, folder = start(["sleep", "600"], ["sh", "-c", f"echo '{{}}'; {shell}"], environment={"WHERE": "folder"})
+    assert folder is None, "No word speaks of one."
+    assert (process.stdout.read(), process.stderr.read(), process.wait(30)) == (printed, b"", status)
 
 
 @pytest.mark.parametrize("folder", ["/etc/lockstep-a", "/var/tmp/../lockstep-a", "/var/tmp/other"])
@@ -106,18 +109,17 @@ def stray(launch, kind=""):
     return int(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def test_a_sweep_ends_what_left_its_session_and_neither_itself_nor_anything_of_another_launch(
-    agent, tmp_path, monkeypatch
-):
-    for name in ("lockstep-swept-1", "lockstep-other-1"):
-        (tmp_path / "scratch" / name).mkdir()
-    other, *swept = stray("other"), *(stray("swept", kind) for kind in ("", "stubborn", "stopped"))
-    monkeypatch.setenv(LAUNCH, "swept")
+@pytest.mark.usefixtures("played_ssh")
+def test_a_sweep_ends_what_left_its_session_and_neither_itself_nor_anything_of_another_launch(launch_id, monkeypatch):
+    kept, gone = supervisor.make_folder("other"), supervisor.make_folder(launch_id)
+    other, *swept = stray("other"), *(stray(launch_id, kind) for kind in ("", "stubborn", "stopped"))
+    monkeypatch.setenv(LAUNCH, launch_id)
     try:
-        process = agent("sweep", launch="swept")
-        assert (process.answer(), process.wait(30)) == ({"ended": 3}, 0)
+        [answer] = place.ask("sweep", {HOST: {"launch": launch_id}})
+        assert (answer.failure, answer.values) == (None, {"ended": 3})
         assert not any(is_running(pid) for pid in swept)
         assert is_running(other)
-        assert left_in(tmp_path) == ["lockstep-other-1"]
+        assert (kept.exists(), gone.exists()) == (True, False)
     finally:
         os.kill(other, signal.SIGKILL)
+        kept.rmdir()
