@@ -90,7 +90,7 @@ def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_
     name = "numpy_data_parallel"
     tests = [
         f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-pathway]",
-        f"test_options.py::test_a_strategy_follows_the_oracle_with_an_option[{name}-one_message-True]",
+        f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-one_message-True]",
         f"test_contract.py::test_without_exchange_every_worker_does_what_the_declaration_says[{name}]",
         *(f"test_controls.py::test_what_is_broken_is_caught[{name}-{control}]" for control in CONTROLS),
     ]

@@ -4,11 +4,14 @@ Each case has a name, by which its record and its weights are found in the launc
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
+from _pytest.mark import ParameterSet
 
 from common.contract.checkpoint import Checkpoint, write_checkpoint
 from common.contract.oracle import run_oracle
@@ -21,6 +24,7 @@ from tests.contract.worlds import (
     acts_in_a_joined_world,
     can_have,
     contract_task,
+    is_left_to_the_grid,
     optimizers,
     options_to_try,
     own_controls,
@@ -56,6 +60,16 @@ GRID = {
     "wide-tanh": ("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}),
 }
 """What the grid trains with each number of workers: the preset, and what of it is different."""
+
+OF_A_LIBRARY = [
+    {"momentum": 0.9, "final_learning_rate": 0.1},
+    {"weight_decay": 0.01},
+    {"weight_decay": 0.01, "final_learning_rate": 0.05, "decay_steps": 50},
+]
+"""What an optimizer of a library's does as the contract has it, although it can't do all of that together."""
+
+OFTEN = ("backend", "jit_compile", "adasum", "gradient_hook")
+"""Options of a world that every run of the tests tries; the others tune a library, and are tried in the grid."""
 
 LIMIT_SECONDS = 400
 """For a launch, of which a slow machine needs four times what a quiet one does."""
@@ -94,6 +108,53 @@ def with_option(name: str, other_maths: bool) -> dict[str, tuple[str, object]]:
         for each, option, value in options_to_try(other_maths)
         if each == name and acts_in_a_joined_world(name, WORLDS[name], option, value)
     }
+
+
+def launches() -> list[ParameterSet]:
+    """Launches of worlds of their own that follow the oracle: strategy, preset, workers, options, the task's changes.
+
+    In every run of the tests are two workers of each strategy whose launch of all cases is left to the grid.
+    """
+    found = in_own_worlds(other_maths=False)
+    for name, workers in worlds("digits"):
+        strategy, is_usual = strategies()[name], WORLDS[name] == workers
+        first, *others = optimizers(strategy, workers)
+        if not is_usual or is_left_to_the_grid(name):
+            found.append(_launch(is_usual, name, "digits", workers, {}, {"activation": "tanh"} | first))
+        for optimizer in OF_A_LIBRARY if others else ():
+            found.append(_launch(False, name, "digits", workers, {}, {"activation": "tanh"} | optimizer))
+    for name, option, value in options_to_try(other_maths=False):
+        if (option, value) == ("backend", "mpi"):
+            for preset, workers in itertools.product(("digits", "pathway"), (1, 4)):
+                found.append(_launch(False, name, preset, workers, {option: value}, {}))
+    return found
+
+
+def in_own_worlds(other_maths: bool) -> list[ParameterSet]:
+    """As `launches` has them those with each option of a world on digits, and with every option on pathway."""
+    tried = options_to_try(other_maths)
+    of_worlds = [each for each in tried if not acts_in_a_joined_world(each[0], WORLDS[each[0]], *each[1:])]
+    # The last strategy of the quick profile that has an option tries it often, or the last one.
+    often = {option: name for name, option, _ in sorted(of_worlds, key=lambda each: strategies()[each[0]].quick)}
+    found = []
+    for name, option, value in tried:
+        # Adasum between CPUs goes over MPI.
+        options = {option: value} | ({"backend": "mpi"} if option == "adasum" else {})
+        for preset in ("digits", "pathway") if (name, option, value) in of_worlds else ("pathway",):
+            strategy = strategies()[name]
+            workers = 2 if can_have(strategy, 2, synchronous(strategy, **options), preset) else 1
+            is_often = preset == "digits" and option in OFTEN and often[option] == name
+            found.append(_launch(is_often, name, preset, workers, options, {}))
+    return found
+
+
+def _launch(
+    is_often: bool, name: str, preset: str, workers: int, options: dict[str, object], changed: dict[str, object]
+) -> ParameterSet:
+    words = [f"{option}-{value}" for option, value in (options | changed).items()]
+    identity = "-".join([name, preset, str(workers), *words])
+    marks = [] if is_often else [pytest.mark.grid]
+    return pytest.param(name, preset, workers, options, changed, marks=marks, id=identity)
 
 
 def broken(name: str) -> list[str]:

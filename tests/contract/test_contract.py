@@ -33,6 +33,8 @@ from tests.contract.cases import (
     case_of,
     following,
     grid_of,
+    launches,
+    with_option,
     without_exchange,
 )
 from tests.contract.worlds import (
@@ -40,12 +42,9 @@ from tests.contract.worlds import (
     OPTIMIZER,
     PROXIES,
     contract_task,
-    is_left_to_the_grid,
-    optimizers,
     synchronous,
     worlds,
 )
-from tests.grid import in_grid
 from tests.launching import assert_follows, require_private_networks
 
 COPIES_BY_WORK = {
@@ -62,28 +61,28 @@ WEIGHT_TOLERANCE, MOMENTUM_TOLERANCE = 5e-6, 2e-5
 """Gradients are smaller than weights, so that the same rounding is a larger part of them."""
 
 
-@pytest.mark.parametrize(
-    ("strategy", "workers"),
-    in_grid(
-        [each for each in worlds("digits") if each not in WORLDS.items() or is_left_to_the_grid(each[0])],
-        WORLDS.items(),
-    ),
-)
-def test_a_launch_of_its_own_follows_the_oracle(strategy, workers, launch, comparison_of, tmp_path):
-    """With each number of workers but that of the launch of all cases, and with that too where the grid has it."""
-    optimizer = optimizers(strategies()[strategy], workers)[0]
-    task = contract_task("digits", workers, tmp_path, activation="tanh", **optimizer)
-    launched = launch(strategy, task, **strategies()[strategy].synchronous_with)
+@pytest.mark.parametrize(("strategy", "preset", "workers", "options", "changed"), launches())
+def test_a_launch_of_its_own_follows_the_oracle(
+    strategy, preset, workers, options, changed, launch, comparison_of, tmp_path
+):
+    task = contract_task(preset, workers, tmp_path, **changed)
+    launched = launch(strategy, task, **strategies()[strategy].synchronous_with | options)
     assert_follows(launched, comparison_of(launched))
     assert launched.record.world_size == workers
+    assert launched.record.options.items() >= options.items()
+    assert launched.record.backend.startswith(options.get("backend", ""))
 
 
-@pytest.mark.parametrize(("strategy", "case"), [(name, case) for name in WORLDS for case in following(name)])
+@pytest.mark.parametrize(
+    ("strategy", "case"), [(name, case) for name in WORLDS for case in (*following(name), *with_option(name, False))]
+)
 def test_a_strategy_follows_the_oracle_in_every_case(strategy, case, trained, comparison_of):
     """That what starts apart follows it proves that it is the broadcast that mends it."""
     launched = trained(strategy, case)
-    assert_follows(launched, comparison_of(launched, case_of(strategy, case, launched.folder).task))
+    asked = case_of(strategy, case, launched.folder)
+    assert_follows(launched, comparison_of(launched, asked.task))
     assert launched.record.first_step == (60 if case == "resumed" else 0)
+    assert launched.record.options.items() >= asked.options.items()
 
 
 @pytest.mark.parametrize("strategy", WORLDS)
