@@ -24,9 +24,8 @@ from common.declarations.strategy import Strategy, has_exchange
 from common.declarations.sweep import Sweep, Type
 from common.errors import UserError, exit_with_one_line
 from common.launching.executor import Executor, run_planned
-from common.launching.exit_cause import Ended
 from common.launching.planned import PlannedLaunch, PlannedSweep
-from common.records import manifest, metrics
+from common.records import metrics
 from common.records.certificate import trusted
 from common.records.collective_times import CollectivesRecord, Replayed
 from common.records.files import read_record, write_record
@@ -218,27 +217,12 @@ def make(planned: PlannedLaunch | PlannedSweep, folder: Path, hosts: Executor[An
     """Make one launch and return its record. A trace without messages has failed."""
     if not isinstance(planned, PlannedLaunch) or planned.runner != "tracer":
         return run_planned(planned, folder, hosts)
-    strategy, messages = planned.strategy, trace_path(folder.resolve() / f"{planned.name}.json")
-    # Among the replays a record says why there is none.
-    sweep = Sweep(workers=planned.workers, threads=planned.task.threads)
-    refused = PlannedSweep(
-        catalogue.find_library(strategy.family.library),
-        sweep,
-        repetition=1,
-        replayed=Replayed(strategy=strategy.name, launch="", source=""),
-    )
-    path = folder.parent / REPLAYS / f"{refused.name}.json"
-    for left in (messages, path):
-        left.unlink(missing_ok=True)
+    path = folder / f"{planned.name}.json"
+    trace_path(path).unlink(missing_ok=True)
     record = run_planned(planned, folder, hosts)
-    if not messages.exists():
-        if record.status == "ok":
-            record = structs.replace(record, status="failed", reason="It left no messages.")
-            write_record(folder / f"{planned.name}.json", record)
-        ended = Ended(record.status, record.reason)
-        replay = refused.record(path.parent, ended, record.started_at)
-        write_record(path, structs.replace(replay, log=f"../{TRACES}/{record.log}"))
-    manifest.note(folder.parent, [path])
+    if record.status == "ok" and not trace_path(path).exists():
+        record = structs.replace(record, status="failed", reason="It left no messages.")
+        write_record(path, record)
     return record
 
 
@@ -251,8 +235,6 @@ EXPERIMENT = Experiment(
     stages=stages,
     plan_table=steps_table,
     make=make,
-    # What says that there is no trace has counted as that.
-    may_fail=lambda record: isinstance(record, CollectivesRecord) and not (record.replayed and record.replayed.launch),
     gather=lambda folder, records: records,
     report="reports",
 )

@@ -7,7 +7,6 @@ computing.
 
 import math
 import statistics
-from collections.abc import Mapping
 
 import pandas as pd
 
@@ -25,13 +24,18 @@ OVERLAP, CONTENTION = "overlap", "contention"
 _STEP = ["regime", "preset", "strategy", "family", "framework", "backend", "workers", "rows", "is_base"]
 
 
-def table(launches: pd.DataFrame, replays: Mapping[str, CollectivesRecord], steps: pd.DataFrame) -> pd.DataFrame:
-    """One row for each configuration whose step was replayed, then one for each reason of replays that tell no time.
+def table(launches: pd.DataFrame, results: Results, steps: pd.DataFrame) -> pd.DataFrame:
+    """One row for each configuration whose step was replayed, then one for each reason why others weren't.
 
     `launches` are those of `summaries`, `steps` those of `decomposition`. A replay counts by the median over its calls.
     """
-    measured, good, refused = {*launches["launch"]}, [], []
-    for stem, record in replays.items():
+    measured, good = {*launches["launch"]}, []
+    refused = [
+        (record.strategy, record.world_size, record.reason, stem)
+        for stem, record in results.traces.items()
+        if record.status != "ok"
+    ]
+    for stem, record in results.replays.items():
         replayed = record.replayed or Replayed(strategy=record.title, launch="", source="")
         cell = next((cell for cell in record.cells if cell.collective == STEP), None)
         reason = _trouble(record, cell)

@@ -51,7 +51,7 @@ class Material:
     parts = cached_property(lambda self: decomposition.parts(self.configurations, self.step_medians))
     factors = cached_property(lambda self: ranking.factors(self.launches, self.results.plan))
     networks = cached_property(lambda self: sweeps.networks(self.cells, self.launches, self.results.records))
-    exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results.replays, self.steps))
+    exchanges = cached_property(lambda self: exchanges.table(self.launches, self.results, self.steps))
     phases = cached_property(lambda self: accounts.phases(self.launches, self.results.records))
     skews = cached_property(lambda self: accounts.skews(self.launches, self.results.records))
     asynchronous = cached_property(lambda self: certificate.asynchronous(self.results))

@@ -18,7 +18,8 @@ from common.records.presentation import read_presented
 from common.records.training import Record
 from common.statistics.paired import MARGIN
 
-REPLAYS = "replays"  # The folder, in that of the results, with the records of replayed exchanges.
+TRACES, REPLAYS = "traces", "replays"
+"""The folders, in that of the results, with the records of traced launches and of replayed exchanges."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Results:
     """What the probes of the frameworks told."""
     replays: Mapping[str, CollectivesRecord] = field(default_factory=dict)
     """Exchanges of strategies that were replayed alone, by their files' stems."""
+    traces: Mapping[str, Record] = field(default_factory=dict)
+    """The launches whose messages were to be replayed, by their files' stems."""
     origin: Origin = field(default_factory=Origin)
     damaged: Mapping[str, str] = field(default_factory=dict)
     """By launch the sentence on each record that can't be reported on, which counts as not run."""
@@ -73,6 +76,7 @@ def read_results(folder: Path) -> Results:
     return Results(
         *(folder, records, plan, read_left_out(folder), read_ceilings(folder)),
         replays=read_presented(folder / REPLAYS, CollectivesRecord),
+        traces=read_presented(folder / TRACES, Record),
         origin=origin_of(folder, [*record_paths(folder), *record_paths(folder / REPLAYS)]),
         damaged=damaged,
     )

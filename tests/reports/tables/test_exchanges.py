@@ -14,7 +14,7 @@ from reports.tables.material import Material
 from reports.tables.results import Results
 from tests.changes import changed
 from tests.reports.materials import material_of, probe, replay, replayed
-from tests.reports.records import MadeUpOptions, make_record, over_hosts, task_of, varied
+from tests.reports.records import MadeUpOptions, make_record, over_hosts, task_of, unfinished, varied
 
 ROUNDS = 6
 SHIFTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
@@ -46,9 +46,13 @@ def replays(
 
 
 def table(
-    records: dict[str, Record], sent: dict[str, CollectivesRecord], plan: pd.DataFrame | None = None
+    records: dict[str, Record],
+    sent: dict[str, CollectivesRecord],
+    plan: pd.DataFrame | None = None,
+    traces: dict[str, Record] | None = None,
 ) -> list[dict]:
-    return Material(Results(Path(), records, plan, replays=sent)).exchanges.to_dict("records")
+    results = Results(Path(), records, plan, replays=sent, traces=traces or {})
+    return Material(results).exchanges.to_dict("records")
 
 
 def times(row: dict, name: str) -> tuple[float, float, float]:
@@ -56,9 +60,11 @@ def times(row: dict, name: str) -> tuple[float, float, float]:
     return tuple(1000 * row[f"{name}_seconds{end}"] for end in ("", "_low", "_high"))
 
 
-def refusals(records: dict[str, Record], sent: dict[str, CollectivesRecord]) -> list[tuple[str, int, int, str]]:
+def refusals(
+    records: dict[str, Record], sent: dict[str, CollectivesRecord], traces: dict[str, Record] | None = None
+) -> list[tuple[str, int, int, str]]:
     """Who wasn't replayed with how many workers in how many launches, and why."""
-    rows = [row for row in table(records, sent) if row["reason"]]
+    rows = [row for row in table(records, sent, traces=traces) if row["reason"]]
     assert all(isinstance(row["verdict"], float) for row in rows)
     return [(row["strategy"], row["workers"], len(row["replays"]), row["reason"]) for row in rows]
 
@@ -116,7 +122,12 @@ def test_replays_that_tell_no_time_have_a_row_for_each_reason():
         "5": replay(1.0, replayed=replayed("amber_ring-2w-77")),
         "6": replay(1.0, hosts=over_hosts().hosts),
     }
-    assert refusals(steps(1.9), sent) == [
+    traces = {
+        "traced": make_record("amber_ring", 2),
+        "untraced": unfinished("failed", "It left no messages.", "amber_parts"),
+    }
+    assert refusals(steps(1.9), sent, traces) == [
+        ("amber_parts", 2, 1, "It left no messages."),
         ("amber_ring", 2, 1, "Its launch amber_ring-2w-77 of the whole step wasn't measured."),
         ("amber_ring", 2, 1, "Its ranks were on several hosts, whose clocks aren't one."),
         ("amber_ring", 2, 1, "No such size."),
