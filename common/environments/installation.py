@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from common.environments import inventory, uv
 from common.environments.durations import in_words
@@ -121,13 +120,13 @@ class _Maker:
 
         With a `python` the environment first gets its own, in place of all that was there.
         """
-        folder, python_there = inventory.FOLDER / self.environment.name, str(self.environment.python)
         if python:
+            folder = inventory.FOLDER / self.environment.name
             shutil.rmtree(folder, ignore_errors=True)
             self.run(
                 [program, "venv", "--quiet", "--no-project", "--python", python, str(folder)], variables, by_uv=True
             )
-        command = [program, "pip", "install", "--python", python_there, "--exact", "--compile-bytecode"]
+        command = [program, "pip", "install", "--python", str(self.environment.python), "--exact", "--compile-bytecode"]
         command += ["--constraint", str(CONSTRAINTS), *options, *self.environment.requirements]
         preferred = {name: value for name, value in self.environment.variables.items() if name not in os.environ}
         if preferred and uv.names_an_index():
@@ -140,12 +139,6 @@ class _Maker:
             settings = ", ".join(f"{name}={value}" for name, value in preferred.items())
             print(f"{self.environment.name}: again without {settings}, since {error}.", flush=True)
             self.run(command, variables, by_uv=True)
-        if "Bytecode compiled" not in self.environment.log.read_text(encoding="utf-8"):
-            # uv compiles nothing where nothing was left to install, as after an interruption while it compiled.
-            packages = next(folder.glob("lib/python*/site-packages"))
-            subprocess.run(
-                [python_there, "-m", "compileall", "-qq", "-j", "0", str(packages)], stdin=subprocess.DEVNULL
-            )
 
     def run(self, command: Sequence[str], variables: Mapping[str, str], by_uv: bool = False) -> None:
         """Run the command, its output in the log and, but for the list of packages, printed.
@@ -178,7 +171,8 @@ class _Maker:
             process.terminate()
             process.wait()
         if status:
-            lines = _lines_of(self.environment.log)
+            lines = [line.strip() for line in self.environment.log.read_text(encoding="utf-8").splitlines()]
+            lines = [line for line in lines if line] or ["it said nothing"]
             raise UserError(_cause_of_uv(lines) if by_uv else lines[-1].rstrip("."))
 
 
@@ -199,8 +193,3 @@ def _cause_of_uv(lines: Sequence[str]) -> str:
             "and try again"
         )
     return text.rstrip(".")
-
-
-def _lines_of(log: Path) -> list[str]:
-    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
-    return [line for line in lines if line] or ["it said nothing"]
