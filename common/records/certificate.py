@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -99,25 +99,18 @@ def compare(records: Mapping[str, Record], folder: Path, changed: Collection[str
     Not compared are asynchronous launches of several workers, those without evidence, with evidence that can't be read,
     or whose data aren't here, and the `changed`.
     """
-    good = {launch: record for launch, record in records.items() if record.status == "ok"}
-    # Launches with the same oracle come one after another, so that each oracle is read once, and one is kept.
-    oracle_of = lru_cache(maxsize=1)(oracle_cache.of_batch)
-
-    def oracle(record: Record) -> Trajectory:
-        return oracle_of(*_oracle_key(record))
-
-    ordered = sorted(good.items(), key=lambda item: repr(_oracle_key(item[1])))
-    compared: dict[str, Certificate] = {}
-    for launch, record in ordered:
-        certificate = _of_launch(launch, record)
-        if launch in changed:
-            compared[launch] = dataclasses.replace(certificate, note=CHANGED)
+    certificates: list[Certificate] = []
+    for launch, record in records.items():
+        if record.status != "ok":
             continue
+        certificate = _of_launch(launch, record)
         try:
-            compared[launch] = _compared(certificate, record, folder / f"{launch}.json", oracle)
+            if launch in changed:
+                raise UserError(CHANGED)
+            certificates.append(_compared(certificate, record, folder / f"{launch}.json"))
         except UserError as error:
-            compared[launch] = dataclasses.replace(certificate, note=str(error))
-    return [compared[launch] for launch in good]
+            certificates.append(dataclasses.replace(certificate, note=str(error)))
+    return certificates
 
 
 def deviating(certificates: Sequence[Certificate]) -> list[str]:
@@ -159,13 +152,28 @@ def reasons_not_ranked(
     return reasons
 
 
-def trajectory_of(record: Record, with_state: bool) -> Trajectory:
+def trajectory_of(record: Record, with_state: bool = False) -> Trajectory:
     """The oracle of the record's maths, batch and steps, and its final state if asked for.
 
-    Raises UserError where the record's rows aren't those of the data here, or that can't be loaded.
+    Raises UserError where the record's rows aren't those on this machine, where no data can be loaded, or where the
+    oracle wouldn't end.
     """
-    _check(record, maths_of(record.task))
-    maths, batch, steps, _, earlier = _oracle_key(record)
+    maths, batch, earlier = maths_of(record.task), record.examples_per_step, tuple(record.earlier_pieces)
+    largest = max([batch, *(piece.global_batch for piece in earlier)])
+    operations = model.operations(maths) * largest * record.task.steps
+    if operations > MOST_OPERATIONS or model.parameter_bytes(maths) > MOST_PARAMETER_BYTES:
+        raise UserError(
+            f"Its oracle would take {operations:.0e} operations on {model.parameter_bytes(maths):.0e} bytes of "
+            f"parameters, of which {MOST_OPERATIONS:.0e} and {MOST_PARAMETER_BYTES:.0e} are tried: launch less."
+        )
+    if record.data_sha256 and record.data_sha256 != oracle_cache.data_digest(maths):
+        raise UserError("The rows of this launch aren't those of the data set on this machine.")
+    return _oracle(maths, batch, record.task.steps, with_state, earlier)
+
+
+@lru_cache(maxsize=16)
+def _oracle(maths: Task, batch: int, steps: int, with_state: bool, earlier: tuple[Piece, ...]) -> Trajectory:
+    """An oracle of the cache. The last ones are kept, since many launches have the same one."""
     return oracle_cache.of_batch(maths, batch, steps, with_state, earlier)
 
 
@@ -185,12 +193,6 @@ def final_weights(record: Record, folder: Path) -> State:
             "delete its record and run its launch again."
         ) from error
     return {name: value for name, value in state.items() if not name.endswith(".momentum")}
-
-
-def _oracle_key(record: Record) -> tuple[Task, int, int, bool, tuple[Piece, ...]]:
-    """What decides which oracle a launch is held to, as `oracle_cache.of_batch` has it."""
-    earlier = tuple(record.earlier_pieces)
-    return maths_of(record.task), record.examples_per_step, record.task.steps, False, earlier
 
 
 def _of_launch(launch: str, record: Record) -> Certificate:
@@ -215,9 +217,7 @@ def _of_launch(launch: str, record: Record) -> Certificate:
     )
 
 
-def _compared(
-    certificate: Certificate, record: Record, path: Path, oracle: Callable[[Record], Trajectory]
-) -> Certificate:
+def _compared(certificate: Certificate, record: Record, path: Path) -> Certificate:
     """The certificate with its verdict. Raises UserError where nothing can be compared."""
     if record.exchange and not record.synchronous and record.world_size > 1:
         note = (
@@ -237,8 +237,7 @@ def _compared(
     wrong_losses = [*_missing(certificate, record)]
     wrong = [*wrong_losses, *reading.mistakes]
     if model.is_smooth(record.task) and record.exchange and not wrong_losses:
-        _check(record, maths_of(record.task))
-        trajectory = oracle(record)
+        trajectory = trajectory_of(record)
         deviations = _loss_deviations(record, trajectory)
         left = np.flatnonzero(deviations > LOSS_TOLERANCE)
         if left.size and not wrong:
@@ -271,19 +270,6 @@ def _with_recipe(certificate: Certificate, reading: Reading) -> Certificate:
 def _surest(coefficients: Sequence[Coefficient | None]) -> float:
     known = [each for each in coefficients if each]
     return min(known, key=lambda each: each.uncertainty).value if known else math.nan
-
-
-def _check(record: Record, maths: Task) -> None:
-    """Raises UserError where the rows of the launch aren't those on this machine, or its oracle wouldn't end."""
-    largest = max([record.examples_per_step, *(piece.global_batch for piece in record.earlier_pieces)])
-    operations = model.operations(maths) * largest * record.task.steps
-    if operations > MOST_OPERATIONS or model.parameter_bytes(maths) > MOST_PARAMETER_BYTES:
-        raise UserError(
-            f"Its oracle would take {operations:.0e} operations on {model.parameter_bytes(maths):.0e} bytes of "
-            f"parameters, of which {MOST_OPERATIONS:.0e} and {MOST_PARAMETER_BYTES:.0e} are tried: launch less."
-        )
-    if record.data_sha256 and record.data_sha256 != oracle_cache.data_digest(maths):
-        raise UserError("The rows of this launch aren't those of the data set on this machine.")
 
 
 def _loss_deviations(record: Record, trajectory: Trajectory) -> np.ndarray:
