@@ -85,27 +85,27 @@ def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadli
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("words", "said"),
     [
-        ([], "Name a program first: one of numpy_alone, numpy_threads, numpy_elsewhere"),
-        (["--workers", "2"], "Name a program first"),
-        (["--runner", "numpy_impl.tracer"], "Name a program first"),
-        (["numpy_thraeds"], "no program named 'numpy_thraeds': choose one of .*numpy_threads"),
-        (["numpy_alone", "--prefetch", "2"], "--prefetch has no effect on numpy_alone: .* one of numpy_threads"),
-        (["numpy_threads", "--prefetch", "-1"], "--prefetch -1: give 0 or more"),
-        (["numpy_alone", "--workers", "2"], "numpy_alone distributes nothing"),
-        (["numpy_elsewhere"], "elsewhere isn't installed"),
-        (["numpy_threads", "--workers", "3"], "Three workers with 0 GPUs: use --no-packed"),
-        (["numpy_threads", "--workers", "3", "--no-packed"], "doesn't divide by 3 workers"),
-        (["numpy_threads", "--dimensions", "65", "10"], "begin with 64 and end with 10"),
-        (["numpy_threads", "--record", "/proc/nowhere/run.json"], "/proc/nowhere/run.json can't be written"),
-        (["numpy_threads", "--checkpoint", "/proc/nowhere/model"], "/proc/nowhere/model can't be written"),
+        ("", "Name a program first: one of numpy_alone, numpy_threads, numpy_elsewhere"),
+        ("--workers 2", "Name a program first"),
+        ("--runner numpy_impl.tracer", "Name a program first"),
+        ("numpy_thraeds", "no program named 'numpy_thraeds': choose one of .*numpy_threads"),
+        ("numpy_alone --prefetch 2", "--prefetch has no effect on numpy_alone: .* one of numpy_threads"),
+        ("numpy_threads --prefetch -1", "--prefetch -1: give 0 or more"),
+        ("numpy_alone --workers 2", "numpy_alone distributes nothing"),
+        ("numpy_elsewhere", "elsewhere isn't installed"),
+        ("numpy_threads --workers 3", "Three workers with 0 GPUs: use --no-packed"),
+        ("numpy_threads --workers 3 --no-packed", "doesn't divide by 3 workers"),
+        ("numpy_threads --dimensions 65 10", "begin with 64 and end with 10"),
+        ("numpy_threads --record /proc/nowhere/run.json", "/proc/nowhere/run.json can't be written"),
+        ("numpy_threads --checkpoint /proc/nowhere/model", "/proc/nowhere/model can't be written"),
     ],
 )
-def test_each_kind_of_bad_input_is_refused_before_anything_starts(threads, arguments, words):
+def test_each_kind_of_bad_input_is_refused_before_anything_starts(threads, words, said):
     """What exactly is refused of each kind, and what isn't, the tests of the module that refuses it say."""
-    with pytest.raises(UserError, match=words):
-        launch.prepare(arguments)
+    with pytest.raises(UserError, match=said):
+        launch.prepare(words.split())
 
 
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused_before_anything_starts(threads, tmp_path, refusal):
@@ -126,10 +126,11 @@ def test_what_is_not_refused_becomes_the_launchers_command_and_has_its_number_of
     assert launch.prepare(["numpy_threads", "--workers", "4"])[2][:2] == ["threadrun", "4"]
 
 
-def test_what_distributes_nothing_is_one_process_with_one_worker(threads):
-    *command, record = launch.prepare(["numpy_alone"])[2]
+def test_what_distributes_nothing_is_one_process_with_one_worker_and_leaves_a_record_in_the_results(threads):
+    _, request, [*command, record] = launch.prepare(["numpy_alone"])
+    assert str(request.workload.record) == record
     assert command == [sys.executable, "numpy_impl/alone.py", "--workers", "1", "--record"]
-    assert Path(record).name.startswith("numpy_alone-digits-strong-1w-")
+    assert record.startswith(f"{ROOT}/results/numpy_alone-digits-strong-1w-")
 
 
 # Real launches

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 
 import psutil
 import pytest
@@ -50,11 +51,9 @@ def belonging_to(launch_id):
     """The processes of a launch that still run."""
     found = []
     for process in psutil.process_iter():
-        try:
+        with suppress(psutil.Error, OSError):
             if process.environ().get(supervisor.LAUNCH) == launch_id and is_running(process.pid):
                 found.append(process)
-        except (psutil.Error, OSError):
-            continue
     return found
 
 
@@ -118,16 +117,20 @@ class TestOnHostsThatArePlayed:
         assert outcome.reason.startswith("silent was lost (its connection ended)")
         assert lines[0] == "chatty| y"
 
-    def test_a_host_that_is_not_reached_is_the_reason(self, launch):
-        outcome, _ = launch([SLEEP, SLEEP], [HOSTS[0], SshHost("gone", 1)])
-        assert (outcome.status, outcome.failed_host) == (255, "gone")
-        assert outcome.reason.startswith("gone can't be reached by ssh (No route to host)")
-
-    def test_a_host_whose_loss_the_others_notice_first_is_the_reason_all_the_same(self, launch, monkeypatch):
+    @pytest.mark.parametrize(
+        ("command", "other", "ended", "reason"),
+        [
+            (SLEEP, "gone", (255, "gone"), "gone can't be reached by ssh (No route to host)"),
+            (shell("exit 1"), "silent", (1, "silent"), "silent was lost (its connection ended)"),
+            (["/nowhere/program"], "host2", (2, "host1"), "host1: /nowhere/program is missing"),
+        ],
+        ids=["not reached", "lost, which another one notices first", "without the program"],
+    )
+    def test_the_host_that_is_the_cause_is_named(self, command, other, ended, reason, launch, monkeypatch):
         monkeypatch.setattr(launching, "_LEAVE_SECONDS", 0.3)
-        outcome, _ = launch([shell("exit 1"), SLEEP], [HOSTS[0], SshHost("silent", 1)])
-        assert (outcome.status, outcome.failed_host) == (1, "silent")
-        assert outcome.reason.startswith("silent was lost (its connection ended)")
+        outcome, _ = launch([command, SLEEP], [HOSTS[0], SshHost(other, 1)])
+        assert (outcome.status, outcome.failed_host) == ended
+        assert outcome.reason.startswith(reason)
 
     def test_a_log_that_cannot_be_written_fails_the_launch_and_the_hosts_are_swept_all_the_same(
         self, tmp_path, launch_id, stray
@@ -138,10 +141,6 @@ class TestOnHostsThatArePlayed:
         assert (outcome.status, outcome.failed_host) == (1, None)
         assert outcome.reason == f"{tmp_path}/log can't be written to (No space left on device): free some space."
         assert stray.wait(30) == -signal.SIGTERM
-
-    def test_a_program_that_is_missing_is_said_with_the_host(self, launch):
-        outcome, _ = launch([["/nowhere/program"]])
-        assert outcome.reason.startswith("host1: /nowhere/program is missing")
 
 
 HEAD = """
