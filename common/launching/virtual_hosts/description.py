@@ -108,10 +108,8 @@ class Description:
     def plug(self, name: str, is_in: bool) -> None:
         """Plug in the cable of the host of this name, until it answers, or pull it, from the head.
 
-        Raises UserError for another name, and where the host doesn't answer in time.
+        Raises UserError where the host doesn't answer in time.
         """
-        if name not in self.names:
-            raise UserError(f"There is no virtual host {name}: name one of {', '.join(self.names)}.")
         _ask(Wish(name=name, is_in=is_in))
         deadline = time.monotonic() + _ANSWER_SECONDS
         while is_in and not _answers(name):

@@ -53,9 +53,6 @@ def test_what_was_measured_is_kept_in_one_record_however_the_launch_ended(
 
     monkeypatch.setattr(executor, "start", start)
     monkeypatch.setattr(executor, "python_for", lambda library: None)
-    # What an earlier launch left doesn't count.
-    append_line(cells_path(tmp_path / f"{GLOO.name}.json"), ABOUT)
-    append_line(cells_path(tmp_path / f"{GLOO.name}.json"), CELL)
     record = run_planned(GLOO, tmp_path)
     assert (record.status, record.reason, record.cells) == (ended, reason, [CELL] if lines else [])
     assert (record.library, record.world_size, record.repetition) == ("gloo", 2, 3)
