@@ -80,17 +80,16 @@ class Site:
     def wait_until_idle(self) -> None:
         """Return when what a test started has ended on both hosts; fail when something is left."""
         deadline = time.monotonic() + SETTLE_SECONDS
-        while left := self._started():
+        while True:
+            left = []
+            for host, servers in zip(self.hosts, self.servers, strict=True):
+                for pid in set(processes_of(host)) - servers:
+                    with suppress(psutil.NoSuchProcess):
+                        left.append(f"{host.name}: {' '.join(psutil.Process(pid).cmdline())}")
+            if not left:
+                return
             assert time.monotonic() < deadline, f"Still running: {left}"
             time.sleep(0.1)
-
-    def _started(self) -> list[str]:
-        found = []
-        for host, servers in zip(self.hosts, self.servers, strict=True):
-            for pid in set(processes_of(host)) - servers:
-                with suppress(psutil.NoSuchProcess):
-                    found.append(f"{host.name}: {' '.join(psutil.Process(pid).cmdline())}")
-        return found
 
 
 @pytest.fixture

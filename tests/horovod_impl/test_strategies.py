@@ -22,7 +22,6 @@ def test_horovod_waits_no_longer_than_the_launch_lasts_and_gloo_listens_where_th
     settings = HOROVOD.settings(42, 1, "lo")
     assert (settings["HOROVOD_GLOO_TIMEOUT_SECONDS"], settings["HOROVOD_START_TIMEOUT"]) == ("42", "42")
     assert (settings["GLOO_SOCKET_IFNAME"], settings["TF_CPP_MIN_LOG_LEVEL"]) == ("lo", "2")
-    assert {"horovod", "torch", "tensorflow-cpu", "tensorflow", "keras", "openmpi"} <= {*HOROVOD.packages}
 
 
 @ALL
@@ -46,12 +45,9 @@ def test_what_horovod_cannot_have_is_refused_with_a_remedy(strategy, options, wo
             strategy.check(task, strategy.options(**options), workers, gpus)
 
 
-def test_elastic_is_over_gloo():
+def test_elastic_is_over_gloo_and_what_keras_computes_differently_is_refused_with_the_strategy_to_use_instead():
     with pytest.raises(UserError, match="Horovod is elastic over Gloo alone; leave one out"):
         TORCH.options(commit_steps=10, backend="mpi")
-
-
-def test_what_keras_computes_differently_is_refused_with_the_strategy_to_use_instead():
     task = Task(momentum=0.9, weight_decay=0.01)
     with pytest.raises(UserError, match=f"keeps weight decay out of the momentum.*or use {TENSORFLOW.name}"):
         KERAS.check(task, KERAS.options(), 2, 0)

@@ -39,9 +39,8 @@ def path_of(tmp_path):
     """A function that writes a timeline of these events, which may be cut short."""
 
     def write(events, is_whole=True):
-        path = tmp_path / "run.trace"
-        cut_short = "[\n" + "".join(json.dumps(event) + "," for event in events)
-        path.write_text(json.dumps(events) if is_whole else cut_short, encoding="utf-8")
+        path, text = tmp_path / "run.trace", json.dumps(events)
+        path.write_text(text if is_whole else text.replace("[{", "[\n{").removesuffix("]") + ",", encoding="utf-8")
         return path
 
     return write

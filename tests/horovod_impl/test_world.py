@@ -27,15 +27,10 @@ def environment(monkeypatch):
 
 def hvd(mpi=False, nccl=False, rank=0, size=2, local_rank=0, local_size=1):
     """Horovod's module as far as it tells what it was built and started with."""
-    return SimpleNamespace(
-        mpi_enabled=lambda: mpi,
-        nccl_built=lambda: nccl,
-        rank=lambda: rank,
-        size=lambda: size,
-        local_rank=lambda: local_rank,
-        local_size=lambda: local_size,
-        allgather_object=lambda value, name: [value],
-    )
+    told = {"mpi_enabled": mpi, "nccl_built": nccl, "rank": rank, "size": size}
+    told |= {"local_rank": local_rank, "local_size": local_size}
+    functions = {name: lambda value=value: value for name, value in told.items()}
+    return SimpleNamespace(**functions, allgather_object=lambda value, name: [value, name])
 
 
 @pytest.mark.parametrize(
@@ -65,22 +60,17 @@ def test_a_setting_that_no_record_would_show_is_refused_with_the_option_that_sho
 def test_time_limits_are_the_deadline_and_horovod_warns_no_later_than_it_gives_up(deadline, warning, environment):
     """Otherwise Horovod would not give up."""
     world.prepare(Task(deadline_seconds=float(deadline)), HorovodOptions())
-    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == str(deadline)
+    assert environment["HOROVOD_STALL_SHUTDOWN_TIME_SECONDS"] == environment["HOROVOD_GLOO_TIMEOUT_SECONDS"]
+    assert environment["HOROVOD_GLOO_TIMEOUT_SECONDS"] == str(deadline)
     assert environment["HOROVOD_STALL_CHECK_TIME_SECONDS"] == warning
     assert environment["ENDS_AFTER"] == str(float(deadline))
 
 
-@pytest.mark.parametrize(
-    ("variable", "own"), [("HOROVOD_GLOO_TIMEOUT_SECONDS", "600"), ("OMPI_MCA_mpi_yield_when_idle", "1")]
-)
-def test_limits_and_that_mpi_gives_way_to_the_thread_that_computes_are_set_unless_the_user_has(
-    variable, own, environment
-):
-    world.prepare(Task(deadline_seconds=600.0), HorovodOptions())
-    assert environment[variable] == own
-    environment[variable] = "0"
-    world.prepare(Task(), HorovodOptions())
-    assert environment[variable] == "0"
+def test_that_mpi_gives_way_to_the_thread_that_computes_is_set_unless_the_user_has(environment):
+    for set_by_the_user in ("1", "0"):
+        world.prepare(Task(), HorovodOptions())
+        assert environment["OMPI_MCA_mpi_yield_when_idle"] == set_by_the_user
+        environment["OMPI_MCA_mpi_yield_when_idle"] = "0"
 
 
 @pytest.mark.parametrize(
@@ -109,24 +99,26 @@ def test_only_elastic_workers_may_be_fewer_than_were_asked_for(environment):
 
 
 @pytest.mark.parametrize(
-    ("options", "module", "cause"),
+    ("options", "module", "variables", "cause"),
     [
-        ({"backend": "mpi"}, hvd(mpi=False), "horovodrun --mpi"),
-        ({"backend": "gloo"}, hvd(mpi=True), "horovodrun --gloo"),
-        ({"hierarchical_all_reduce": True}, hvd(), "has no NCCL"),
+        ({"backend": "mpi"}, hvd(), {}, "horovodrun --mpi"),
+        ({"backend": "gloo"}, hvd(mpi=True), {}, "horovodrun --gloo"),
+        ({"hierarchical_all_reduce": True}, hvd(), {}, "has no NCCL"),
+        ({}, hvd(), {"OMPI_COMM_WORLD_SIZE": "2"}, "this build of Horovod has no MPI"),
+        # horovodrun --gloo, started inside a job of mpirun's.
+        ({}, hvd(), {"OMPI_COMM_WORLD_SIZE": "2", "HOROVOD_RANK": "0"}, None),
     ],
 )
-def test_what_was_not_started_or_not_built_so_is_refused(options, module, cause):
-    with pytest.raises(UserError, match=cause):
-        world.settle(HorovodOptions(**options), module)
+def test_what_was_not_started_or_not_built_so_is_refused(options, module, variables, cause, environment):
+    environment.update(variables)
+    if cause is None:
+        assert world.settle(HorovodOptions(**options), module).backend == "auto"
+    else:
+        with pytest.raises(UserError, match=cause):
+            world.settle(HorovodOptions(**options), module)
 
 
-def test_a_launcher_that_would_leave_each_worker_alone_is_refused(environment, monkeypatch):
-    environment["OMPI_COMM_WORLD_SIZE"] = "2"
-    with pytest.raises(UserError, match="this build of Horovod has no MPI"):
-        world.settle(HorovodOptions(), hvd())
-    environment["HOROVOD_RANK"] = "0"  # horovodrun --gloo, started inside a job of mpirun's.
-    assert world.settle(HorovodOptions(), hvd()).backend == "auto"
+def test_tasks_of_srun_that_horovod_does_not_join_are_refused(monkeypatch):
     monkeypatch.setattr(world, "task_of_step", lambda: SimpleNamespace(world_size=2))
     with pytest.raises(UserError, match="srun started 2 processes, which Horovod doesn't join"):
         world.settle(HorovodOptions(), hvd(size=1))
@@ -152,15 +144,19 @@ def test_what_carries_the_tensors_is_told_from_the_controller(module, device, op
 
 def test_a_process_joins_the_world_and_the_record_says_by_which_controller(monkeypatch):
     module = hvd(rank=5, size=6, local_rank=1, local_size=2)
-    module.allgather_object = lambda value, name: [value, name]
     options, joined = world.join(module, Task(batch=96, workers=6), HorovodOptions(), "a GPU", lambda: "synchronized")
     assert options == HorovodOptions()
     assert (joined.rank, joined.size, joined.pinning) == (5, 6, (1, 1, 2))
     assert (joined.backend, joined.device, joined.synchronize()) == ("gloo", "a GPU", "synchronized")
     # Without a name Horovod would wait for ever where the values' types differ.
     assert joined.all_gather("value") == ["value", "run"]
-    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None)
-    assert world.settle(HorovodOptions(), hvd(mpi=True)).backend == "mpi"
+    cores = []
+    monkeypatch.setattr(world.socket, "gethostname", lambda: "here")
+    monkeypatch.setattr(os, "sched_setaffinity", lambda process, own: cores.append(own))
+    module = hvd(mpi=True)
+    module.allgather_object = lambda value, name: [("here", {1}), ("here", {2}), ("there", {3})]
+    # What mpirun bound each rank to isn't all that the ranks of a host have together.
+    assert (world.settle(HorovodOptions(), module).backend, cores) == ("mpi", [{1, 2}])
 
 
 RESET = "Read error [127.0.0.1]:4242: Connection reset by peer"

@@ -109,7 +109,6 @@ def test_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_says(s
     assert strategy.traffic(1000, workers, strategy.options(**options)).bytes_per_step == sent
 
 
-def test_the_family_has_the_versions_of_all_packages_and_one_process_spans_no_hosts():
-    assert {"tensorflow-cpu", "tensorflow", "keras"} <= {*TENSORFLOW.packages}
+def test_tensorflow_prints_errors_alone_and_one_process_spans_no_hosts():
     assert TENSORFLOW.settings(600, 1, "lo") == {"TF_CPP_MIN_LOG_LEVEL": "2"}
     assert MIRRORED.launcher.across_hosts is None

@@ -43,16 +43,16 @@ def kinds(operations):
     return [str(collective) for collective, _ in sums(operations)]
 
 
-def test_a_sum_is_an_all_reduce_or_a_reduction_by_where_it_goes():
-    for devices, expected in ((("cpu:0", "cpu:1"), ["all_reduce"]), (("cpu:0",), ["reduce"])):
-        *own, total = added(2)
-        updates = [Operation("ResourceApplyGradientDescent", device, total) for device in devices]
-        assert kinds([*own, total, *updates]) == expected
+@pytest.mark.parametrize(("devices", "kind"), [(("cpu:0", "cpu:1"), "all_reduce"), (("cpu:0",), "reduce")])
+def test_a_sum_is_an_all_reduce_or_a_reduction_by_where_it_goes(devices, kind):
+    *own, total = added(2)
+    updates = [Operation("ResourceApplyGradientDescent", device, total) for device in devices]
+    assert kinds([*own, total, *updates]) == [kind]
+
+
+def test_a_sum_on_one_device_or_with_its_weight_decay_is_no_message_of_its_own():
     here = [Operation("MatMul", "cpu:0") for _ in range(2)]
     assert kinds([*here, Operation("AddN", "cpu:0", *here)]) == []
-
-
-def test_a_sum_to_which_another_device_adds_its_weight_decay_is_no_second_message():
     *own, total = added(2)
     decays = [Operation("Mul", device) for device in ("cpu:0", "cpu:1")]
     directions = [Operation("AddN", decay.device, total, decay) for decay in decays]
