@@ -30,7 +30,7 @@ def test_over_grpc_every_rank_gets_what_belongs_there_and_as_many_bytes_are_sent
     [
         (REDUCTION_TO_ONE_DEVICE, 2),
         pytest.param(HIERARCHICAL_COPY, 4, marks=pytest.mark.grid),
-        pytest.param(MIRRORED_COLLECTIVES, 4, marks=pytest.mark.grid),
+        pytest.param(MIRRORED_COLLECTIVES, 2, marks=pytest.mark.grid),
     ],
     ids=["reduction to one device", "hierarchical copy", "collectives"],
 )
