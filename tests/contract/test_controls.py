@@ -6,11 +6,12 @@ from common.declarations.catalogue import strategies
 from common.paths import ROOT
 from common.records.certificate import DEVIATES
 from tests.contract.cases import WORLDS, broken, case_of, stopped
+from tests.contract.worlds import controls_path, own_controls
 
 
-def test_every_module_of_controls_belongs_to_a_strategy():
-    modules = {path.stem for path in (ROOT / "tests" / "controls").glob("*.py")} - {"generic", "several"}
-    assert {name for name in modules if not name.startswith("broken_")} <= set(strategies())
+def test_every_module_of_controls_belongs_to_a_folder_whose_strategies_have_some():
+    modules = {path for path in (ROOT / "tests" / "controls").glob("*.py") if path.stem not in ("generic", "several")}
+    assert modules == {controls_path(strategy) for name, strategy in strategies().items() if own_controls(name)}
 
 
 @pytest.mark.parametrize(("strategy", "control"), [(name, control) for name in WORLDS for control in broken(name)])

@@ -105,28 +105,32 @@ def train_all(strategy: Strategy, cases: Sequence[Case]) -> tuple[int, str]:
     )
 
 
-def own_controls(name: str) -> tuple[str, ...]:
-    """What can be broken in the strategy's own exchange, by its module of controls, which imports a framework."""
-    return _controls_in(name, "CONTROLS") if (ROOT / "tests" / "controls" / f"{name}.py").exists() else ()
-
-
 @cache
-def _controls_in(module: str, variable: str) -> tuple[str, ...]:
-    """The keys of a dictionary in a module of controls: written out, or a union with others, as in `OF_DDP | {...}`."""
-    body = ast.parse((ROOT / "tests" / "controls" / f"{module}.py").read_text(encoding="utf-8")).body
-    [value] = [node.value for node in body if isinstance(node, ast.Assign) and node.targets[0].id == variable]
-    imports = [node for node in body if isinstance(node, ast.ImportFrom)]
-    modules = {each.name: node.module.rpartition(".")[2] for node in imports for each in node.names}
+def own_controls(name: str) -> tuple[str, ...]:
+    """What can be broken in the strategy's own exchange, by its folder's controls, which import a framework.
+
+    They are the keys of the strategy's dictionary, which is written out, or joined of others, as in `OF_DDP | {...}`.
+    """
+    path = controls_path(strategies()[name])
+    body = ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []
+    values = {node.targets[0].id: node.value for node in body if isinstance(node, ast.Assign)}
 
     def keys_of(value: ast.expr) -> list[str]:
         match value:
             case ast.BinOp():
                 return [*keys_of(value.left), *keys_of(value.right)]
             case ast.Name():
-                return [*_controls_in(modules.get(value.id, module), value.id)]
+                return keys_of(values[value.id])
         return [key.value for key in value.keys]
 
-    return tuple(dict.fromkeys(keys_of(value)))
+    controls = values.get("CONTROLS", ast.Dict([], []))
+    of_strategies = zip(controls.keys, controls.values, strict=True)
+    return tuple(dict.fromkeys(key for each, own in of_strategies if each.value == name for key in keys_of(own)))
+
+
+def controls_path(strategy: Strategy) -> Path:
+    """The module of controls of the strategy's folder, which may not exist."""
+    return ROOT / "tests" / "controls" / f"{Path(strategy.script).parts[0]}.py"
 
 
 def is_left_to_the_grid(name: str) -> bool:

@@ -1,7 +1,7 @@
 """What `common` hands out to any strategy, broken: each error is a context, in which the strategy trains.
 
 The contract tests must catch each of `controls_of`; what can go wrong in a strategy's own exchange is broken by the
-module here that has its name.
+module here that has its folder's name.
 """
 
 import dataclasses

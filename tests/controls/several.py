@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 from contextlib import nullcontext
+from pathlib import Path
 
 from common import errors
 from common.declarations.arguments import parse_command_line
@@ -23,7 +24,8 @@ def breaking(control, strategy, names):
         return nullcontext()
     if control in generic.CONTROLS:
         return generic.CONTROLS[control]()
-    return importlib.import_module(f"tests.controls.{strategy.name}").CONTROLS[control](names)
+    module = importlib.import_module(f"tests.controls.{Path(strategy.script).parts[0]}")
+    return module.CONTROLS[strategy.name][control](names)
 
 
 def train_all(train, run, *others):
