@@ -56,13 +56,13 @@ class VirtualCluster:
         words = [f"{name}={value}" for name, value in settings.items()]
         return [*ENTER, str(self.head), str(self.network), str(ROOT), *words, "--", *command]
 
-    def run(self, command: Sequence[str], lock: int | None = None) -> int:
+    def run(self, command: Sequence[str], lock: int) -> int:
         """Run the command on the head and return its status; it inherits the `lock` that `machine.alone` gave.
 
         The command gets the signals that ask this process to leave, whose handlers stay: the process ends with it.
         """
-        line = self.enter(*command, variables={} if lock is None else {machine.MEASURES: str(lock)})
-        process = subprocess.Popen(line, pass_fds=() if lock is None else (lock,))
+        line = self.enter(*command, variables={machine.MEASURES: str(lock)})
+        process = subprocess.Popen(line, pass_fds=(lock,))
         # It leaves in order, and the hosts go when it has. A terminal's ^C reaches it by itself.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGHUP):
