@@ -4,7 +4,6 @@ import sys
 
 import pytest
 
-from common.paths import ROOT
 from tests.conftest import run_command
 from tests.skips import MAY_SKIP
 
@@ -63,8 +62,3 @@ def test_every_skip_is_said_last_with_its_count_and_one_that_is_not_listed_fails
     found, output = run_tests(tmp_path, **variables)
     assert found == status, output
     assert said in output
-
-
-def test_ci_lists_what_may_be_skipped():
-    assert 'LOCKSTEP_MAY_SKIP="$PWD/.ci/may_skip" nox -s tests' in (ROOT / ".ci" / "run").read_text()
-    assert (ROOT / ".ci" / "may_skip").exists()

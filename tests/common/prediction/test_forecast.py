@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.prediction.forecast import assumptions, most_workers, predictions, scenario_of
+from common.prediction.forecast import most_workers, predictions, scenario_of
 from common.prediction.message_costs import Wire
 from common.prediction.model import fit
 from tests.common.prediction.made_up import make_measured, scenario
@@ -51,10 +51,6 @@ def test_half_efficiency_is_where_doubling_crosses_it():
 def test_a_pipeline_has_as_many_stages_as_layers_at_most():
     assert most_workers("torch_model_parallel", "pathway") == 4
     assert most_workers("torch_ddp", "pathway") == 65_536
-
-
-def test_what_cannot_be_validated_is_named():
-    assert any("NVLink" in each for each in assumptions(make_measured()))
 
 
 def test_a_step_is_the_sum_of_its_parts_within_its_bands_and_what_was_not_verified_is_extrapolated():
