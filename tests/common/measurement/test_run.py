@@ -128,9 +128,10 @@ def test_a_worker_that_sees_no_loss_leaves_it_to_those_that_do(numpy_launch, dec
         (Work.DATA_PARALLEL, lambda rank, step: None if rank and step == 29 else 1.0, "losses of 29 of 30 steps"),
         (Work.DATA_PARALLEL, lambda rank, step: [1.0, 1.0] if step == 3 else 1.0, "losses of 30 of 30 steps"),
         (Work.DATA_PARALLEL, lambda rank, step: None if rank else 1.0, "the losses of 1 of 2 shards"),
+        (Work.DATA_PARALLEL, lambda rank, step: [1.0, 1.0], "the losses of 4 of 2 shards"),
         (Work.PARTS_OF_ONE_MODEL, lambda rank, step: None, "the losses of 0 of 1 shards"),
     ],
-    ids=["all but one", "of other shards once", "of one worker", "none"],
+    ids=["all but one", "of other shards once", "of one worker", "of too many shards", "none"],
 )
 def test_a_strategy_that_keeps_losses_to_itself_leaves_no_record(
     numpy_launch, tmp_path, declare, work, losses_of, cause
