@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from xml.etree.ElementTree import Element, fromstring
@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.reports.pieces import SVG
 
-_UNITS = {"k": 1e3, "M": 1e6, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "%": 0.01}
+_UNITS = {"k": 1e3, "M": 1e6, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "%": 0.01, "ms": 1.0}
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,10 @@ class Mark:
 
 
 def number_in(text: str) -> float | None:
-    """The number at a tick."""
-    found = re.fullmatch(r"(-?[\d.,]+(?:e-?\d+)?) ?(k|M|Ki|Mi|Gi|%)?\N{DAGGER}?", text.replace("\N{MINUS SIGN}", "-"))
+    """The number at a tick, or in what a mark says."""
+    found = re.fullmatch(
+        r"(-?[\d.,]+(?:e-?\d+)?) ?(k|M|Ki|Mi|Gi|%|ms)?\N{DAGGER}?", text.replace("\N{MINUS SIGN}", "-")
+    )
     return float(found[1].replace(",", "")) * _UNITS.get(found[2], 1) if found else None
 
 
@@ -113,39 +115,3 @@ def _points(element: Element, x: Axis, y: Axis, shapes: Mapping[str, str]) -> li
     return [
         (x.value(start + one), y.value(down + other)) for one, other in zip(numbers[::2], numbers[1::2], strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class Expected:
-    """A mark as rows have it: a panel whose title begins so, a key, numbers in words, and some of its points.
-
-    None in a point is a coordinate that isn't compared. What is `near`
-    on either axis is as good as there: on linear axes a hundredth of a point.
-    """
-
-    panel: str
-    key: str
-    tip: Mapping[str, str]
-    points: Sequence[tuple[float | str | None, float | str | None]]
-    near: tuple[float, float] = (0.0, 0.0)
-
-    def is_drawn_as(self, mark: Mark) -> bool:
-        """Whether a mark is this one: all its points to within 0.4 %."""
-        return (
-            mark.panel.startswith(self.panel)
-            and self.key in mark.keys
-            and self.tip.items() <= mark.tip.items()
-            and all(any(self._is_at(point, other) for other in mark.points) for point in self.points)
-        )
-
-    def _is_at(self, point: tuple[float | str | None, ...], other: tuple[float | str, ...]) -> bool:
-        return all(
-            one is None or (one == two if isinstance(one, str) else math.isclose(one, two, rel_tol=4e-3, abs_tol=near))
-            for one, two, near in zip(point, other, self.near, strict=True)
-        )
-
-
-def missing(svg: bytes, expected: Iterable[Expected]) -> list[Expected]:
-    """What isn't drawn of what is expected."""
-    marks = read(svg)
-    return [each for each in expected if not any(each.is_drawn_as(mark) for mark in marks)]

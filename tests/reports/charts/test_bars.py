@@ -1,12 +1,7 @@
 """The figures of rates, speed-ups and steps: vectors, the same for the same input, with all that must be on them."""
 
 import math
-import re
-from collections import Counter
-from collections.abc import Callable
-from functools import partial
 
-import pandas as pd
 import pytest
 
 from common.records.training import Record
@@ -19,29 +14,19 @@ from tests.reports.materials import material_of
 from tests.reports.pieces import height_of, looks_of, words
 from tests.reports.records import make_record, named, varied
 
-COMMAS = re.compile(r"\d+,\d{3}")
-USUAL = (
-    make_record("amber_single"),
-    *[make_record("amber_ring", 1), *(make_record("amber_ring", 2, (time,) * 3) for time in (2.0, 2.2, 2.4))],
-    *[make_record("amber_ring", 4), make_record("cobalt_replicas", 2), varied("cobalt_replicas", 2, compiled=True)],
-)
-"""A base, several launches of a cell, more threads than cores, and a label."""
 
-
-def drawn(*records: Record, draw: Callable[..., bytes] = bars.headline) -> bytes:
+def scaled(*records: Record, height: float = 195.0) -> bytes:
+    """The figure of speed-ups and efficiencies."""
     launches = summaries.launches(named(*records))
-    return draw(summaries.cells(launches), launches, looks_of(launches["strategy"].tolist()))
-
-
-def scaled(cells: pd.DataFrame, launches: pd.DataFrame, looks: dict[str, style.Style], height: float = 195.0) -> bytes:
-    return curves(scaling.plot(cells, launches, height), looks)
+    plot = scaling.plot(summaries.cells(launches), launches, height)
+    return curves(plot, looks_of(launches["strategy"].tolist()))
 
 
 def test_worlds_with_more_threads_than_cores_are_marked_and_on_grey():
     known = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2))]
     grey = style.GROUND.encode()
-    assert grey not in drawn(*known, draw=scaled)
-    svg = drawn(*known, make_record("amber_ring", 4), draw=scaled)
+    assert grey not in scaled(*known)
+    svg = scaled(*known, make_record("amber_ring", 4))
     # Face and edge in each strategy's panels, speed-up and efficiency.
     assert svg.count(grey) == 2 * 2 * 2
     daggers = {word for word in words(svg) if "\N{DAGGER}" in word}
@@ -49,23 +34,12 @@ def test_worlds_with_more_threads_than_cores_are_marked_and_on_grey():
 
 
 def test_each_strategy_has_a_panel_with_the_others_and_the_ideal_and_the_figure_is_as_high_as_asked():
-    low, high = (drawn(*USUAL[:-2], draw=partial(scaled, height=height)) for height in (100.0, 160.0))
+    records = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2, 4))]
+    low, high = (scaled(*records, height=height) for height in (100.0, 160.0))
     assert {"the others", "ideal: N times its base", "1", "2"} <= {*words(low)}
     panels = {f"{name}: {what}" for name in ("amber_single", "amber_ring") for what in ("speed-up", "efficiency")}
     assert {mark.panel for mark in read(low)} == panels
     assert height_of(high) - height_of(low) == pytest.approx(60 / 25.4 * 72, rel=0.02)
-
-
-def test_the_headline_has_a_bar_for_each_world_with_the_number_of_its_median_and_a_line_for_each_base():
-    svg = drawn(*USUAL)
-    found = words(svg)
-    assert b"<image" not in svg
-    assert {"amber_single, 1 worker", "amber_ring, 2 workers", "amber_ring", "4 times amber_single", "0"} <= {*found}
-    # 64 rows in 2 ms are 32,000, 128 in 2 or 2.2 are 64,000 or 58,182, and 256 in 2 are 128,000.
-    numbers = [word.rstrip("\N{DAGGER}") for word in found]
-    assert Counter(filter(COMMAS.fullmatch, numbers)) == {"32,000": 2, "64,000": 2, "58,182": 1, "128,000": 1}
-    without_base = drawn(*(make_record("amber_ring", workers) for workers in (1, 2)))
-    assert not [word for word in words(without_base) if "times" in word]
 
 
 def test_strategies_stand_in_the_order_of_their_speed_where_there_is_a_core_for_each_worker():
@@ -79,7 +53,7 @@ def test_strategies_stand_in_the_order_of_their_speed_where_there_is_a_core_for_
 def test_a_name_that_looks_like_code_is_text_and_nothing_else():
     names = ["');alert('x", "<script>&\"'", "$\\frac{1}{0}$", "bell\x07 and\nline"]
     records = [make_record(name, workers, base="amber_single") for name in names for workers in (1, 2)]
-    svg = drawn(make_record("amber_single"), *records, draw=scaled)
+    svg = scaled(make_record("amber_single"), *records)
     for name in names:
         shown = name.replace("\x07", "\N{REPLACEMENT CHARACTER}").replace("\n", " ")
         assert shown in " ".join(words(svg))

@@ -1,138 +1,122 @@
-"""Every mark of every figure, read back from its SVG, stands where its row says, and says its row's numbers."""
+"""Every mark of every figure, read back from its SVG, stands where its numbers are, and each row has its mark."""
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable
 
-import pandas as pd
 import pytest
 
-from common.observations import numbers
-from reports import blocks
-from reports.charts import bars, style
-from reports.charts.curves import Line, Plot, curves
-from reports.tables import summaries
-from tests.reports.charts.read_marks import Expected, missing, read
-from tests.reports.materials import material_of
-from tests.reports.pieces import looks_of
-from tests.reports.records import make_record, named, varied
+from common.observations.numbers import interval, percent, ratio
+from reports.blocks import DAGGER, DASH, milliseconds, number, shortened
+from tests.reports.charts.read_marks import Mark, number_in, read
 
-Figure = tuple[bytes, list[Expected]]
-"""A figure, and its marks as the rows have them that it is drawn from."""
+RATE, STEP = "samples per second", "milliseconds per step"
+"""The measures that bars have, on the horizontal axis."""
 
-LOOKS = looks_of(["amber_ring", "amber_single"])
+OTHER_NAMES = ("samples/s", "samples/s, median", "measured step", "the framework's own products and transport")
+"""What a mark calls its number where it isn't called as the panel."""
 
 
-def headline(width: float) -> Figure:
-    """The rate of each strategy, of launches and of medians, and the ideal of each base."""
-    records = [make_record("amber_single", 1, (1.5 + place / 10,) * 3) for place in range(6)]
-    for workers in (1, 4):
-        records += [make_record("amber_ring", workers, (2.0 + place * workers / 10,) * 3) for place in range(6)]
-    launches = summaries.launches(named(*records))
-    cells = summaries.cells(launches)
-    marks = [mark for cell in cells.to_dict("records") for mark in marks_of_a_rate(cell)]
-    for launch in launches.to_dict("records"):
-        tip = {"samples/s": f"{launch['samples_per_second']:,.0f}", "launch (n = 1)": launch["launch"]}
-        tip["ms per step"] = blocks.milliseconds(launch["seconds"])
-        marks.append(Expected(RATE, launch["strategy"], tip, [(launch["samples_per_second"], None)]))
-    return bars.headline(cells, launches, LOOKS, width), marks
+def measure_of(mark: Mark) -> str:
+    return mark.panel.rpartition(": ")[2]
 
 
-RATE = "samples per second"
-
-
-def marks_of_a_rate(cell: Mapping[str, object]) -> list[Expected]:
-    """The bar of a median, its interval, and the line of four times its base's rate."""
-    name, rate = cell["strategy"], cell["samples_per_second"]
-    low, high = cell["global_batch"] / cell["high_seconds"], cell["global_batch"] / cell["low_seconds"]
-    tip = {
-        "samples/s, median": f"{rate:,.0f}",
-        "95 % interval": f"{low:,.0f} to {high:,.0f}",
-        "ms per step": blocks.milliseconds(cell["seconds"]),
-        "speed-up": numbers.ratio(cell["speed_up"]),
-        "efficiency": numbers.percent(cell["efficiency"]),
-        "over own 1": numbers.ratio(cell["own_speed_up"]),
-        "launches (n)": str(cell["n"]),
-    }
-    return [
-        Expected(RATE, name, tip, [(0.0, None), (rate, None)], near=(50.0, 1.0)),
-        Expected(RATE, name, tip, [(low, None), (high, None)]),
-        Expected(RATE, "amber_single", {"base": "amber_single"}, [(4 * cell["base_samples_per_second"], None)]),
+def numbers_of(mark: Mark) -> tuple[list[float], list[float]]:
+    """The numbers that a mark says, and those at its places on the axis that has them."""
+    is_bar, tip = mark.panel == RATE or measure_of(mark) == STEP, mark.tip
+    places = [point[0 if is_bar else 1] for point in mark.points]
+    if "part" in tip:
+        return [abs(number_in(tip["per step"]))], [max(places) - min(places)]
+    if "95 % interval" in tip and len(places) > 1 and min(places) > 0.5 * is_bar:
+        return [number_in(end) for end in tip["95 % interval"].split(" to ")], [min(places), max(places)]
+    [said] = [
+        text
+        for name, text in tip.items()
+        if name in (*OTHER_NAMES, measure_of(mark)) or name.endswith(" times its samples/s")
     ]
+    return [number_in(said)], [max(places)]
 
 
-def steps() -> Figure:
-    """The parts of the steps of one and two workers, of which computing saves time."""
-    records = [make_record("amber_single", 1, (2.0 + place / 20,) * 3) for place in range(6)]
-    for workers in (1, 2):
-        records += [make_record("amber_ring", workers, (4.0 + place / 10,) * 3) for place in range(6)]
-    records += [varied("amber_ring", 2, (1.5 + place / 30,) * 3, exchange=False) for place in range(6)]
-    table = material_of(*records).parts.assign(ceiling_seconds=0.9e-3)
-    marks = []
-    for (workers, name), cell in table.groupby(["workers", "strategy"]):
-        panel, measured = blocks.workers(workers), 1000 * cell["measured_seconds"].iloc[0]
-        marks += parts_of(cell, panel, name)
-        marks.append(Expected(panel, name, {"measured step": f"{blocks.number(measured)} ms"}, [(measured, None)]))
-        triangle = {"the framework's own products and transport": "0.900 ms"}
-        marks.append(Expected(panel, name, triangle, [(0.9, None)]))
-    return bars.steps(table), marks
+@pytest.mark.parametrize(
+    "file", [*(f"{name}.svg" for name in ("headline", "scaling", "steps", "sweep")), "narrow-headline.svg"]
+)
+def test_every_mark_stands_where_its_numbers_are(whole, file):
+    for mark in read(whole.images[file]):
+        said, places = numbers_of(mark)
+        # Three digits are said; on a linear axis a place is read to a hundredth of a point.
+        assert places == pytest.approx(said, rel=6e-3, abs=2e-3), mark
+        if file == "headline.svg" and "strategy" in mark.tip:
+            name = shortened(mark.tip["strategy"])
+            assert all(y.startswith(name) for _, y in mark.points), mark
+        for x_label in {"workers", "Mbit/s from host to host"} & mark.tip.keys():
+            if file.endswith(("scaling.svg", "sweep.svg")):
+                # A mark stands a little aside, so that it hides no other series.
+                octaves = [math.log2(x / number_in(mark.tip[x_label])) for x, _ in mark.points]
+                assert max(map(abs, octaves)) < 0.1, mark
 
 
-def parts_of(cell: pd.DataFrame, panel: str, key: str) -> list[Expected]:
-    """The bar of a step: each part begins where the one before it ends, on its side of zero."""
-    ideal = {"part": "ideal", "seconds": cell["ideal_seconds"].iloc[0], "low": math.nan, "high": math.nan}
-    rows = {row["part"]: row for row in [ideal, *cell.to_dict("records")] if abs(row["seconds"]) > 1e-9}
-    marks, left, right = [], 0.0, 0.0
-    for part in [part for part in style.PARTS if part in rows]:
-        length = 1000 * rows[part]["seconds"]
-        start, end = (right, right + length) if length > 0 else (left + length, left)
-        left, right = min(left, start), max(right, end)
-        interval = numbers.interval(rows[part]["low"], rows[part]["high"], blocks.milliseconds)
-        tip = {"per step": f"{blocks.number(length)} ms", "95 % interval, ms": interval, "part": part}
-        tip = {name: value.replace("-", "\N{MINUS SIGN}") for name, value in tip.items()}
-        marks.append(Expected(panel, key, tip, [(start, None), (end, None)], near=(1e-3, 1e-3)))
-    return marks
+def test_the_parts_of_a_step_begin_where_the_one_before_ends_and_those_that_save_time_stand_left_of_zero(whole):
+    bars: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for mark in read(whole.images["steps.svg"]):
+        if "part" in mark.tip:
+            ends = [x for x, _ in mark.points]
+            assert (max(ends) <= 1e-3) == (number_in(mark.tip["per step"]) < 0), mark
+            bars.setdefault((mark.panel, mark.tip["strategy"]), []).append((min(ends), max(ends)))
+    assert any(start < 0 for bar in bars.values() for start, _ in bar)
+    for bar in bars.values():
+        starts, ends = zip(*sorted(bar), strict=True)
+        assert starts[1:] == pytest.approx(ends[:-1], abs=2e-3)
+        assert min(map(abs, (*starts, *ends))) < 2e-3
 
 
-def panels(width: float) -> Figure:
-    """Two measures of two series in two panels each, with a level line in each panel."""
-    places = [(measure, panel) for measure in ("time, ms", "rate") for panel in ("2 hosts", "4 hosts")]
-    marks = pd.DataFrame(
-        [(*place, name, x) for place in places for name in LOOKS for x in (10.0, 100.0)],
-        columns=["measure", "panel", "series", "x"],
+def said(whole, name: str, names: tuple[str, ...], is_meant: Callable[[Mark], bool] = lambda mark: True) -> Counter:
+    """What the marks of a figure that have all of these names say by them, with the measure of their panel."""
+    marks = [mark for mark in read(whole.images[f"{name}.svg"]) if is_meant(mark)]
+    return Counter(
+        tuple(mark.tip[measure_of(mark) if each == "measure" else each] for each in names)
+        for mark in marks
+        if {*names} - {"measure"} <= mark.tip.keys()
     )
-    marks["value"] = [3.0 + 1.7 * place for place in range(len(marks))]
-    medians = marks.assign(low=0.9 * marks["value"], high=1.2 * marks["value"], n=6, oversubscribed=marks["x"] > 10)
-    launches = medians.assign(value=1.1 * medians["value"], launch="one")
-    lines, expected = [], []
-    for level, (measure, panel) in enumerate(places, start=7):
-        about = {"measure": measure, "panel": panel, "key": "base", "tips": [{"level": level}]}
-        lines.append(Line(**about, x=[10, 100], values=[level] * 2))
-        ends = [(x, level) for x in (10, 100)]
-        expected.append(Expected(f"{panel}: {measure}", "base", {"level": str(level)}, ends))
-    for row in [*medians.to_dict("records"), *launches.to_dict("records")]:
-        panel, x = f"{row['panel']}: {row['measure']}", row["x"] * 2 ** LOOKS[row["series"]].shift
-        tip = {"strategy": row["series"] + "†" * row["oversubscribed"], row["measure"]: blocks.number(row["value"])}
-        tip |= {"Mbit/s": f"{row['x']:.0f}"}
-        expected.append(Expected(panel, row["series"], tip, [(x, row["value"])]))
-        if "launch" not in row:
-            tip |= {"95 % interval": numbers.interval(row["low"], row["high"], blocks.number), "launches (n)": "6"}
-            expected.append(Expected(panel, row["series"], tip, [(x, row["low"]), (x, row["high"])]))
-    ticks = {10.0: "10", 100.0: "100"}
-    plot = Plot(launches=launches, medians=medians, lines=lines, x_label="Mbit/s", ticks=ticks)
-    return curves(plot, LOOKS, width), expected
 
 
-CASES = {
-    "headline": lambda: headline(style.WIDTH),
-    "headline on a narrow page": lambda: headline(style.NARROW),
-    "steps": steps,
-    "curves": lambda: panels(style.WIDTH),
-    "curves on a narrow page": lambda: panels(style.NARROW),
-}
+@pytest.mark.parametrize("name", ["scaling", "sweep"])
+def test_every_launch_and_every_median_of_curves_is_a_mark_and_nothing_else_is(whole, name):
+    plot = whole.drawings[f"{name}.svg"].args[0]
+    launches = zip(plot.launches["launch"], plot.launches["value"].map(number), strict=True)
+    assert said(whole, name, ("launch (n = 1)", "measure")) == Counter(launches)
+    medians = [
+        (f"{row.series}{DAGGER * row.oversubscribed}", interval(row.low, row.high, number), number(row.value))
+        for row in plot.medians.itertuples()
+    ]
+    names = ("strategy", "95 % interval", "measure")
+    assert said(whole, name, names, lambda mark: len(mark.points) == 1) == Counter(medians)
+    certain = [row for row in medians if row[1] != DASH]
+    assert said(whole, name, names, lambda mark: len(mark.points) == 2) == Counter(certain)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_number_of_the_rows_is_a_mark_where_it_belongs_and_nothing_else_is(case):
-    image, expected = CASES[case]()
-    assert missing(image, expected) == []
-    assert [mark for mark in read(image) if not any(each.is_drawn_as(mark) for each in expected)] == []
+def test_every_launch_and_every_median_of_the_first_page_is_a_mark_and_nothing_else_is(whole):
+    cells, launches, _ = whole.drawings["headline.svg"].args
+    rates = launches["samples_per_second"].map("{:,.0f}".format)
+    assert said(whole, "headline", ("launch (n = 1)", "samples/s")) == Counter(
+        zip(launches["launch"], rates, strict=True)
+    )
+    medians = []
+    for row in cells.itertuples():
+        ends = [row.global_batch / each for each in (row.high_seconds, row.low_seconds)]
+        facts = (f"{row.samples_per_second:,.0f}", interval(*ends, "{:,.0f}".format), ratio(row.speed_up))
+        facts += (percent(row.efficiency), ratio(row.own_speed_up), milliseconds(row.seconds))
+        # A bar, and the line of its interval where there is one.
+        medians += [(row.strategy, *facts)] * (1 if math.isnan(row.low_seconds) else 2)
+    names = ("strategy", "samples/s, median", "95 % interval", "speed-up", "efficiency", "over own 1", "ms per step")
+    assert said(whole, "headline", names) == Counter(medians)
+
+
+def test_every_part_of_a_step_is_a_mark_and_nothing_else_is(whole):
+    rows = whole.drawings["steps.svg"].args[0]
+    ideal = rows.drop_duplicates(["strategy", "workers"]).assign(part="ideal", seconds=lambda own: own["ideal_seconds"])
+    parts = [
+        (row.strategy, row.part, f"{milliseconds(row.seconds)} ms", interval(row.low, row.high, milliseconds))
+        for each in (ideal.assign(low=math.nan), rows)
+        for row in each[each["seconds"].abs() > 1e-12].itertuples()
+    ]
+    assert said(whole, "steps", ("strategy", "part", "per step", "95 % interval, ms")) == Counter(parts)
