@@ -86,10 +86,6 @@ class Dense(Layer):
 
     def output_shape(self, shape: Shape) -> Shape:
         """(*positions, outputs)."""
-        if shape[-1] != self.inputs:
-            raise UserError(
-                f"A dense layer of {self.inputs} inputs comes after {shape[-1]} outputs: give --dimensions that fit."
-            )
         return (*shape[:-1], self.outputs)
 
     def operations(self, shape: Shape) -> int:
@@ -121,13 +117,8 @@ class Convolution(Layer):
     size: int
     """Height and width of the kernel."""
     padding: int = 0
-    """Zeros around the image: none, or as many as keep its size."""
+    """Zeros around the image: none, or as many as keep its size, which all frameworks have."""
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        """Raise ValueError for other paddings, which frameworks don't have in common."""
-        if self.padding not in (0, (self.size - 1) / 2):
-            raise ValueError(f"A kernel of {self.size} has no zeros around the image or keeps its size.")
 
     @property
     def shapes(self) -> dict[str, Shape]:
@@ -240,11 +231,6 @@ class Reshape(Layer):
 
     def output_shape(self, shape: Shape) -> Shape:
         """The shape that it was given."""
-        if math.prod(shape) != math.prod(self.shape):
-            raise UserError(
-                f"Values of the shape {shape} have no shape {self.shape}: choose a --model for these data, or give "
-                "--dimensions that fit."
-            )
         return self.shape
 
     def forward(self, weights: Weights, values: np.ndarray) -> Passed:
@@ -308,8 +294,6 @@ class Embedding(Layer):
 
     def output_shape(self, shape: Shape) -> Shape:
         """(positions, width)."""
-        if shape != (self.positions,):
-            raise UserError(f"Texts of {self.positions} tokens were expected, not {shape}: choose --preset text_gpt.")
         return self.positions, self.width
 
     def forward(self, weights: Weights, values: np.ndarray) -> Passed:
@@ -425,7 +409,7 @@ class Attention(Layer):
 
 @dataclass(frozen=True)
 class Residual(Layer):
-    """Layers whose outputs are added to their inputs (He et al. 2016, equation 1)."""
+    """Layers whose outputs are added to their inputs, and have their shape (He et al. 2016, equation 1)."""
 
     layers: tuple[Layer, ...]
 
@@ -447,13 +431,6 @@ class Residual(Layer):
     def initial(self, generator: np.random.Generator) -> Arrays:
         """Those of its layers."""
         return initial(self.inner, generator)
-
-    def output_shape(self, shape: Shape) -> Shape:
-        """The shape of its inputs, which its layers have to keep."""
-        kept = shape_after(self.layers, shape)
-        if kept != shape:
-            raise UserError(f"Layers beside which values of the shape {shape} go on give {kept}: all have to be alike.")
-        return shape
 
     def operations(self, shape: Shape) -> int:
         """Those of its layers."""

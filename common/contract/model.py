@@ -126,7 +126,7 @@ def _dense_layers(task: Task, widths: Sequence[int], image: Shape = ()) -> tuple
 
 @cache
 def named_layers(task: Task) -> dict[str, Layer]:
-    """The model's layers, in order, by name. Raises UserError where they don't fit the data or one another."""
+    """The model's layers, in order, by name. Raises UserError where they don't fit the data."""
     model = MODELS[task.model](task)
     layers.shape_after(model, task.dimensions[:1])
     return layers.numbered(model, "layer")
@@ -271,13 +271,12 @@ def loss_and_gradients(
     1 above the `kink`, and else 0.
     """
     passed = layers.forward(named_layers(task), weights, features, to_inputs=False)
-    log_probabilities = _log_probabilities(passed.outputs)
-    by_logits = np.exp(log_probabilities)
+    by_logits = np.exp(_log_probabilities(passed.outputs))
     chosen = labels[..., None]
     np.put_along_axis(by_logits, chosen, np.take_along_axis(by_logits, chosen, -1) - 1, -1)
     by_logits /= labels.size
     _, gradients = passed.backward(by_logits, kink)
-    return Computed(gradients, _row_losses(log_probabilities, labels), passed.kink_distance)
+    return Computed(gradients, row_losses(passed.outputs, labels), passed.kink_distance)
 
 
 def row_losses(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -285,11 +284,7 @@ def row_losses(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
     Of texts, with a label at each position, it is the mean over the positions.
     """
-    return _row_losses(_log_probabilities(logits), labels)
-
-
-def _row_losses(log_probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    losses = -np.take_along_axis(log_probabilities, labels[..., None], -1)[..., 0]
+    losses = -np.take_along_axis(_log_probabilities(logits), labels[..., None], -1)[..., 0]
     return losses if losses.ndim == 1 else losses.mean(axis=1)
 
 

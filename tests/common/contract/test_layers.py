@@ -169,21 +169,6 @@ def test_a_network_that_does_not_fit_is_refused(options, sentence):
         model.named_layers(Task(**options))
 
 
-@pytest.mark.parametrize(
-    ("chain", "shape"),
-    [
-        ([Dense(4, 3), Dense(4, 3)], (4,)),
-        ([Reshape((3,))], (4,)),
-        ([Residual((Dense(4, 3),))], (4,)),
-        ([Embedding(4, 2, 8)], (3,)),
-    ],
-    ids=lambda value: type(value[0]).__name__,
-)
-def test_layers_that_do_not_fit_one_another_are_refused(chain, shape):
-    with pytest.raises(UserError):
-        layers.shape_after(chain, shape)
-
-
 def test_kinds_of_layers_that_somebody_does_not_take_are_refused_by_their_names():
     with pytest.raises(UserError, match="Keras's fit takes no layers of the kind Embedding or Residual or LayerNorm"):
         model.check_kinds(PRESETS["text_gpt"], frozenset({"Dense"}), "Keras's fit", "use tf_mirrored")
