@@ -163,7 +163,7 @@ def test_a_family_is_all_series_at_one_place_and_more_of_them_make_intervals_wid
 
 
 def test_a_pair_has_both_medians_the_log_ratios_of_its_rounds_and_how_many_would_do():
-    slow = [each * (1.02 + 0.002 * (place % 3)) for place, each in enumerate(TIMES)]
+    slow = [each * (1.02 + 0.03 * (place % 3)) for place, each in enumerate(TIMES)]
     # Who shares no round with anybody is in no pair.
     apart = [Observation(series="apart", x=64.0, round=9, launch="", measure="seconds", value=1.0)]
     [found] = everyone(table(observed({"slow": slow, "fast": TIMES}), apart), margin=0.02).to_dict("records")
@@ -174,6 +174,7 @@ def test_a_pair_has_both_medians_the_log_ratios_of_its_rounds_and_how_many_would
     assert found["logs"] == pytest.approx([math.log(own / each) for own, each in zip(slow, TIMES, strict=True)])
     needed = judge([found["logs"]], 0.02)[0].needed
     assert (found["fewest"], found["most"]) == (needed.fewest, needed.most)
+    assert needed.fewest < needed.most
     [few] = everyone(table(observed({"slow": slow[:5], "fast": TIMES[:5]}))).to_dict("records")
     assert math.isnan(few["fewest"])
 
@@ -190,6 +191,8 @@ def leading(*rows):
 def test_who_wins_every_pair_of_six_rounds_is_the_fastest():
     slow = [2 * each for each in TIMES]
     assert leading(observed({"slow": slow, "fast": TIMES})) == ("fast", "fastest", [], 6)
+    # The shortest median is of rounds that nobody else had.
+    assert leading(observed({"slow": [*slow, *[0.1] * 9], "fast": TIMES})) == ("fast", "fastest", [], 6)
     assert leading(observed({"slow": [2.0] * 5, "fast": [1.0] * 5})) == ("fast", "not ranked", [], 5)
     assert leading(observed({"fast": TIMES})) == ("fast", "not ranked", [], 0)
     many = observed({"many": [each / 2 for each in TIMES]}, oversubscribed=True)

@@ -1,7 +1,7 @@
 """common/statistics/fit.py: lines through times that are known, against scipy, and what can't change the answer."""
 
 import math
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from common.statistics.fit import fit
+from common.statistics.fit import fit, lines
 from common.statistics.intervals import FEWEST_LAUNCHES
 
 SIZES = [8 * 2**place for place in range(20)]
@@ -100,16 +100,24 @@ def test_one_line_is_scipys_weighted_non_negative_least_squares(seconds):
 
 
 @given(MANY_TIMES)
-def test_nothing_that_is_fitted_is_negative_and_the_pieces_cover_the_sizes_in_order(seconds):
-    sizes = SIZES[: len(seconds)]
-    found = fit(sizes, np.array(seconds)[:, None])
+def test_as_many_lines_are_taken_as_schwarzs_criterion_finds_and_none_falls(seconds):
+    sizes, measured = np.array(SIZES[: len(seconds)], dtype=float), np.array(seconds)
+
+    def criterion(cuts):
+        """Two parameters for each line, and one for each place where another begins."""
+        spans, n = [*pairwise((0, *cuts, len(sizes)))], len(sizes)
+        misfit = sum(lines(sizes[start:end], measured[None, start:end])[2, 0] for start, end in spans)
+        return n * math.log(max(misfit / n, 1e-12)) + (2 * len(spans) + len(cuts)) * math.log(n)
+
+    found = fit(SIZES[: len(seconds)], measured[:, None])
     assert all(piece.latency_seconds.value >= 0 for piece in found.pieces)
     assert all(piece.bytes_per_second.value > 0 for piece in found.pieces)
-    assert (found.pieces[0].from_bytes, found.pieces[-1].to_bytes) == (sizes[0], sizes[-1])
-    for piece in found.pieces:
-        assert sizes.index(piece.to_bytes) - sizes.index(piece.from_bytes) >= 2
-    for before, after in pairwise(found.pieces):
-        assert sizes.index(after.from_bytes) == sizes.index(before.to_bytes) + 1
+    assert found.pieces[-1].to_bytes == sizes[-1]
+    starts = [SIZES.index(piece.from_bytes) for piece in found.pieces]
+    assert [SIZES.index(piece.to_bytes) + 1 for piece in found.pieces[:-1]] == starts[1:]
+    every = [cuts for more in range(3) for cuts in combinations(range(3, len(sizes) - 2), more)]
+    possible = [cuts for cuts in every if all(end - start >= 3 for start, end in pairwise((0, *cuts, len(sizes))))]
+    assert criterion(starts[1:]) == pytest.approx(min(map(criterion, possible)), abs=1e-9)
 
 
 @given(st.permutations(range(7)), st.integers(0, 99))
