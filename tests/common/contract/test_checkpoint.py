@@ -112,9 +112,3 @@ def test_a_damaged_checkpoint_is_refused_with_file_and_remedy(path, refusal, dam
 def test_a_checkpoint_of_before_there_were_digests_is_read(path):
     put_metadata(path)
     assert read_checkpoint(path, TASK, 64).step == 20
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_nothing_behind(tmp_path, refusal):
-    (tmp_path / "taken").mkdir()
-    assert "taken" in refusal(lambda: write_checkpoint(tmp_path / "taken", Checkpoint(STATE, 20, 64), TASK))
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]

@@ -75,15 +75,6 @@ def test_a_damaged_file_is_computed_anew_and_mended(folder, computed, position):
     assert len(computed) == 2
 
 
-def test_a_file_of_another_oracle_under_this_ones_name_is_not_read(folder, computed):
-    expected = losses_of()
-    [path] = folder.iterdir()
-    losses_of(global_batch=32)
-    [other] = set(folder.iterdir()) - {path}
-    path.write_bytes(other.read_bytes())
-    assert losses_of() == expected
-
-
 def test_where_the_cache_cannot_be_written_an_oracle_is_computed_all_the_same(folder, computed):
     oracle_cache.data_digest(TASK)
     folder.parent.mkdir(exist_ok=True)
