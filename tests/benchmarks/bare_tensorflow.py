@@ -88,7 +88,8 @@ def horovod(run: Run) -> paired.BareWindow:
     def step(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
         with tf.name_scope("bare"):
             with tf.GradientTape() as tape:
-                logits, labels = logits_of(task, parameters, tf.gather(train_features, rows)), tf.gather(train_labels, rows)
+                logits = logits_of(task, parameters, tf.gather(train_features, rows))
+                labels = tf.gather(train_labels, rows)
                 loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
             tape = hvd.DistributedGradientTape(tape)
             for parameter, gradient in zip(parameters, tape.gradient(loss, parameters), strict=True):
