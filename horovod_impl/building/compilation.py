@@ -46,9 +46,9 @@ def cpu_features() -> str:
     return " ".join(sorted(words & {"avx", "f16c", "fma"}))
 
 
-def raise_for_full_disk(output: str, log: Path) -> None:
-    """Raise OSError where the output of a tool says that the disk, which has the log too, is full."""
-    if os.strerror(errno.ENOSPC) in output:
+def raise_for_full_disk(text: str, log: Path) -> None:
+    """Raise OSError where the text that a tool printed says that the disk, which has the log too, is full."""
+    if os.strerror(errno.ENOSPC) in text:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(log.parent))
 
 
@@ -62,13 +62,13 @@ def download_source(scratch: Path, log: Path) -> Path:
     with log.open("ab") as output:
         download = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT)
     if download.returncode:
-        said = log.read_text(encoding="utf-8", errors="replace")
-        if "DO NOT MATCH THE HASHES" in said:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if "DO NOT MATCH THE HASHES" in text:
             raise UserError(
                 f"The archive of Horovod {VERSION} that pip found does not have the expected SHA-256 and was not used: "
                 f"check which package index pip is set to use; the log is {log}."
             )
-        raise_for_full_disk(said, log)
+        raise_for_full_disk(text, log)
         raise UserError(
             f"pip could not download Horovod {VERSION}: check the network connection and pip's settings, and run this "
             f"again; the log is {log}."
