@@ -103,6 +103,11 @@ class TestOnHostsThatArePlayed:
         outcome, _ = launch([["true", "{folder}"], ["true"]], [HOSTS[0], SshHost("hostile", 1)])
         assert (outcome.status, outcome.files) == (0, {})
 
+    def test_files_that_are_gone_when_they_are_fetched_fail_the_launch(self, launch):
+        outcome, _ = launch([shell("rm -r {folder}")])
+        assert (outcome.status, outcome.failed_host) == (1, "host1")
+        assert "the launch's files are gone or can't be read" in outcome.reason
+
     def test_the_deadline_ends_all(self, launch):
         outcome, _ = launch([SLEEP, SLEEP], deadline_seconds=0.3)
         assert (outcome.status, outcome.reason) == (124, None)
