@@ -22,8 +22,7 @@ def test_a_user_error_is_one_line_and_an_exit_status_and_any_other_a_bug(capsys)
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("error", [UserError, LaunchFailedError])
-@pytest.mark.parametrize("speaker", ["", "rank 1: "])
+@pytest.mark.parametrize(("error", "speaker"), [(UserError, "rank 1: "), (UserError, ""), (LaunchFailedError, "")])
 def test_a_launch_that_trains_can_only_fail_and_says_which_rank_it_was(error, speaker, capsys, monkeypatch):
     def train():
         errors.speaker = speaker

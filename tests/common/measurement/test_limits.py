@@ -47,7 +47,7 @@ UNLIMITED = {
     [
         (V2, LIMITED_V2, Limits(memory_bytes=2**31, cores=1.5), 1.5),
         (V1, LIMITED_V1, Limits(memory_bytes=2**30, cores=2.0), 1.5),
-        *((groups, UNLIMITED, Limits(), 0.0) for groups in (V1, V2, "0::/\n", "")),
+        *((groups, UNLIMITED, Limits(), 0.0) for groups in (V1, V2)),
     ],
 )
 def test_the_tightest_group_on_the_way_up_counts_and_only_those_with_a_quota_throttle(

@@ -16,8 +16,4 @@ def test_a_call_lasts_from_the_last_arrival_until_rank_0_has_the_product_and_so_
     assert part_shares(CELL) == {"scatter": 0.25, "product": 0.75}
     late = Cell(size=8, parts=["cut", "all"], moments_seconds=[[[0.0, 1.0, 5.0]], [[3.0, 3.0, 5.0]]])
     assert part_shares(late) == {"cut": 0.0, "all": 1.0}
-
-
-def test_a_cell_in_words_has_its_size_its_median_and_its_parts():
-    said = " ".join(in_words(CELL).split())
-    assert said == "8 x 8 4,000.000 ms (2 calls; scatter 25 %, product 75 %)"
+    assert " ".join(in_words(CELL).split()) == "8 x 8 4,000.000 ms (2 calls; scatter 25 %, product 75 %)"
