@@ -134,17 +134,18 @@ def decide(means: np.ndarray, deviations: np.ndarray, counts: np.ndarray, margin
     but 0 is different, and every one within the margin alike.
     """
     # Takes a third of a second, which whoever only makes a plan doesn't need.
-    from scipy.special import stdtr
+    from scipy.special import stdtr, stdtrit
 
-    comparisons = np.shape(means)[-1]
+    comparisons = max(np.shape(means)[-1], 1)
     errors = deviations / np.sqrt(counts)
     with np.errstate(divide="ignore", invalid="ignore"):
         distances = np.where(errors > 0, np.abs(means) / errors, np.where(means == 0, 0.0, np.inf))
         rooms = np.log1p(margin) - np.abs(means)
         inside = np.where(errors > 0, rooms / errors, np.where(rooms > 0, np.inf, -np.inf))
     p = holm(2 * stdtr(counts - 1, -distances))
-    alike = stdtr(counts - 1, -inside) <= FAMILY_ERROR / max(comparisons, 1)
-    return Decisions(p, half_width(deviations, counts, comparisons), p <= FAMILY_ERROR, alike)
+    alike = stdtr(counts - 1, -inside) <= FAMILY_ERROR / comparisons
+    half_width = -stdtrit(counts - 1, FAMILY_ERROR / 2 / comparisons) * deviations / np.sqrt(counts)
+    return Decisions(p, half_width, p <= FAMILY_ERROR, alike)
 
 
 def holm(p: np.ndarray) -> np.ndarray:
@@ -155,13 +156,6 @@ def holm(p: np.ndarray) -> np.ndarray:
     corrected = np.empty_like(stepped)
     np.put_along_axis(corrected, order, np.minimum(stepped, 1.0), -1)
     return corrected
-
-
-def half_width(deviation: float | np.ndarray, n: int | np.ndarray, comparisons: int) -> np.ndarray:
-    """Half the width of the simultaneous 95 % interval of a mean log ratio: Student's t with Bonferroni's level."""
-    from scipy.special import stdtrit
-
-    return -stdtrit(np.asarray(n) - 1, FAMILY_ERROR / 2 / max(comparisons, 1)) * deviation / np.sqrt(n)
 
 
 def smallest_difference(spread: float, rounds: int, comparisons: int = 1, power: float = POWER) -> float:
