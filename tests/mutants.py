@@ -1,7 +1,7 @@
 """What `nox -s mutants` runs: whether the tests notice enough of mutmut's mutants, and all others may be missed.
 
-`mutants.toml` lists those that survive: below each reason how many of which function. It quotes no line, so that any
-can be reworded.
+`mutants.toml` lists those that survive: below each reason, by function, the kinds of change that `kind_of` names, each
+as often as it survives. It quotes no line, so that any can be reworded.
 """
 
 import argparse
@@ -25,6 +25,16 @@ LEAST_KILLED = 0.95
 KILLED = ("killed", "timeout")
 UNTRIED = "not checked"
 KNOWN = Path(__file__).with_suffix(".toml")
+_KINDS: dict[str, tuple[type[ast.AST], ...]] = {
+    "boolean": (ast.boolop, ast.BoolOp, ast.Not, ast.Invert),
+    "comparison": (ast.cmpop,),
+    "arithmetic": (ast.operator, ast.unaryop, ast.BinOp, ast.UnaryOp),
+    "assignment": (ast.AugAssign,),
+    "argument left out": (ast.Call,),
+    "name": (ast.Attribute, ast.Name, ast.keyword),
+    "jump": (ast.Break, ast.Continue),
+    "case": (ast.Match,),
+}
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
@@ -34,6 +44,7 @@ class Mutant:
 
     function: str
     """With its module, such as `common.contract.model.train`."""
+    kind: str
     status: str
     """In mutmut's words."""
     difference: str = ""
@@ -78,12 +89,13 @@ def tried() -> list[Mutant]:
         data.load()
         for name, exit_code in data.exit_code_by_key.items():
             status = status_by_exit_code[exit_code]
-            difference = ""
+            kind = difference = ""
             if status not in (*KILLED, UNTRIED):
                 before, after = (libcst.Module([each]).code for each in read_functions_from_index(name, path) or ())
+                kind = kind_of(before, after)
                 unified = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0)
                 difference = "\n".join(line for line in unified if not line.startswith(("---", "+++", "@@")))
-            found.append(Mutant(function_of(name), status, difference))
+            found.append(Mutant(function_of(name), kind, status, difference))
     return found
 
 
@@ -93,15 +105,34 @@ def function_of(name: str) -> str:
     return f"{module}.{mangled.removeprefix('x_').removeprefix('xǁ').replace('ǁ', '.')}"
 
 
-def known_survivors(listed: dict[str, dict[str, int]]) -> Counter[str]:
-    """How many mutants of each function `mutants.toml` lists."""
-    known = Counter[str]()
-    for by_function in listed.values():
-        known.update(by_function)
-    return known
+def kind_of(before: str, after: str) -> str:
+    """The kind of change between two texts of a function, by the smallest parts of their syntax that differ."""
+    parts: tuple[ast.AST, ast.AST] = (ast.parse(before), ast.parse(after))
+    differing = [parts]
+    while len(differing) == 1:
+        parts = differing[0]
+        children = [list(ast.iter_child_nodes(each)) for each in parts]
+        is_alike = type(parts[0]) is type(parts[1]) and len(children[0]) == len(children[1])
+        pairs = zip(*children, strict=True) if is_alike else ()
+        differing = [pair for pair in pairs if ast.dump(pair[0]) != ast.dump(pair[1])]
+    constants = [each.value for each in parts if isinstance(each, ast.Constant)]
+    if None in constants:
+        return "None"
+    if isinstance(parts[1], ast.BoolOp):
+        return "boolean"
+    if len(constants) == 2:
+        return {bool: "boolean", str: "text"}.get(type(constants[0]), "number")
+    # What a sign or `not` is taken from is told by that sign.
+    first = parts[0].op if isinstance(parts[0], ast.UnaryOp) else parts[0]
+    return next((kind for kind, types in _KINDS.items() if isinstance(first, types)), "other")
 
 
-def verdict(made: Sequence[Mutant], known: Counter[str], least: float) -> tuple[list[str], bool]:
+def known_survivors(listed: dict[str, dict[str, list[str]]]) -> Counter[tuple[str, str]]:
+    """How many mutants of each function and kind `mutants.toml` lists."""
+    return Counter((name, kind) for by_name in listed.values() for name, kinds in by_name.items() for kind in kinds)
+
+
+def verdict(made: Sequence[Mutant], known: Counter[tuple[str, str]], least: float) -> tuple[list[str], bool]:
     """What is to be said of the mutants, line by line, and whether they are killed or known as they should be."""
     mutants = [mutant for mutant in made if mutant.status != UNTRIED]
     untried = Counter(mutant.function for mutant in made if mutant.status == UNTRIED)
@@ -109,14 +140,18 @@ def verdict(made: Sequence[Mutant], known: Counter[str], least: float) -> tuple[
     share = sum(counts[status] for status in KILLED) / len(mutants) if mutants else 0.0
     said = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     survivors = [mutant for mutant in mutants if mutant.status not in KILLED]
-    survived = Counter(mutant.function for mutant in survivors)
+    survived = Counter((mutant.function, mutant.kind) for mutant in survivors)
     unknown = survived - known
-    lines = [f"{each.status}: {each.function}\n{each.difference}" for each in survivors if each.function in unknown]
+    lines = [
+        f"{each.status}: {each.function}: {each.kind}\n{each.difference}"
+        for each in survivors
+        if (each.function, each.kind) in unknown
+    ]
     if unknown:
         lines.append(f"More survive than {KNOWN.name} lists: {unknown.total()}. Test them, or say there why not.")
     names = {mutant.function for mutant in mutants} - {*untried}
-    gone = Counter({name: count for name, count in known.items() if name in names}) - survived
-    lines += [f"listed, but no survivor: {count} of {name}" for name, count in sorted(gone.items())]
+    gone = Counter({key: count for key, count in known.items() if key[0] in names}) - survived
+    lines += [f"listed, but no survivor: {count} of {name}: {kind}" for (name, kind), count in sorted(gone.items())]
     lines += [f"untried for want of time: {count} of {name}" for name, count in sorted(untried.items())]
     lines.append(
         f"{len(mutants)} of {len(made)} mutants tried: {said}; {100 * share:.1f} % killed, {100 * least:.0f} % wanted."

@@ -1,11 +1,12 @@
 """Interrupt sessions and change their records at random until the time is over, and look for what is lost or left.
 
-To start it: `nox -s soak -- --minutes 60`. An episode starts a session of torch's, and kills or stops it a few times,
-or cuts one of its files. Then the command that the session itself has noted goes on with it, until it ends. Every other
-episode changes records, manifests and plans of a finished session, and reads them into a report's tables. The exit
-status is 1 where anything was found, and each finding is printed with the command that repeats its episode.
+To start it: `nox -s soak -- --minutes 60`. An episode starts a session of torch's, and kills, stops or fills it up a
+few times, or cuts one of its files. Then the command that the session itself has noted goes on with it, until it ends.
+Every other episode changes records, manifests and plans of a finished session, and reads them into a report's tables.
+The exit status is 1 where anything was found, and each finding is printed with the command that repeats its episode.
 
-All happens in namespaces of its own where the system allows them: a session's lock is the soak's alone there.
+All happens in namespaces of its own where the system allows them: a session's lock is the soak's alone there, and a
+disk can be full. Without them these episodes are left out.
 """
 
 import json
@@ -20,8 +21,8 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from io import StringIO
@@ -31,17 +32,23 @@ from pathlib import Path
 import psutil
 import tyro
 from rich.console import Console
+from rich.table import Table
 
 from common.errors import UserError, exit_with_one_line
+from common.laboratory import faults
 from common.launching import private_network
 from common.measurement import machine
 from common.paths import ROOT
 from common.records import manifest
 from common.records.files import record_paths
+from common.records.presentation import read_presented
+from common.records.training import Record
+from common.sessions.experiment import observed_of
 from common.sessions.folder import FINISHED
+from reports import experiment
 from reports.document import compose
 from reports.tables.material import Material
-from reports.tables.results import read_results
+from reports.tables.results import origin_of, read_results
 from tests.commands import runs_of
 
 APART = "LOCKSTEP_SOAK_APART"
@@ -56,10 +63,11 @@ SESSIONS = {
     "one worker": ["compare", "--strategies", "torch_single", "--workers", "1", *_SHORT],
     "two workers": ["compare", "--strategies", "torch_ddp", "--workers", "2", *_SHORT],
     "faults": ["faults", "--strategies", "torch_ddp", "--repetitions", "1", "--deadline-seconds", "120"],
+    "report": ["report"],
 }
 """By name the Nox session and options of what is interrupted."""
 
-OFTEN = ("one worker", "one worker", "one worker", "two workers", "faults")
+OFTEN = ("one worker", "one worker", "one worker", "two workers", "faults", "report")
 """As often as each is interrupted: what takes long is seldom."""
 
 TO_SESSION = ("kill", "kill group", "SIGTERM", "SIGINT", "SIGINT twice", "SIGHUP", "stop", "stop and kill", "cut")
@@ -69,11 +77,8 @@ ODD_VALUES = (
     *("../../etc/passwd", "2026-01-01", "#\n*_$", [], [[]], [None], {}, {"a": 1}),
 )
 
-_LONGEST_SECONDS, _LEAVE_SECONDS = 600.0, 10.0
-"""After which a session counts as one that hangs, and what an episode started as left."""
-
-_CHANGED_FOLDERS = 200
-"""Those of one episode."""
+_LONGEST_SECONDS, _SLOW_SECONDS, _LEAVE_SECONDS = 600.0, 60, 10.0
+"""After which a session counts as one that hangs, a report's tables too, and what an episode started as left."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,16 @@ class Arguments:
     """Decides every episode; none: a new one, which is printed."""
     episode: int | None = None
     """Only the episode of this number."""
+    changes: int = 200
+    """Changed folders in one episode."""
+
+
+@dataclass
+class Tally:
+    """What was done how often, and what was found."""
+
+    done: Counter[str] = field(default_factory=Counter[str])
+    found: list[str] = field(default_factory=list[str])
 
 
 def main() -> None:
@@ -100,22 +115,29 @@ def main() -> None:
         os.environ[APART] = "1"
         os.execvp("unshare", [*unshare(), "sh", "-c", mount, "sh", sys.executable, *sys.orig_argv[1:]])
     else:
-        console.print("No namespaces here: no other comparison may run meanwhile.")
+        console.print("No namespaces here: full disks are left out, and no other comparison may run meanwhile.")
     seed = random.SystemRandom().randrange(2**31) if arguments.seed is None else arguments.seed
     console.print(f"Seed {seed}.")
-    deadline, count_found = time.monotonic() + 60 * arguments.minutes, 0
+    deadline, tally = time.monotonic() + 60 * arguments.minutes, Tally()
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder, "cache"))
         for number in count() if arguments.episode is None else [arguments.episode]:
             if time.monotonic() > deadline:
                 break
-            done, found = (change_records if number % 2 else interrupt)(random.Random(f"{seed} {number}"), Path(folder))
-            console.print(f"{number:>4} {done}: {'; '.join(found) or 'well'}")
-            if found:
+            chance, found = random.Random(f"{seed} {number}"), len(tally.found)
+            if number % 2:
+                about = change_records(chance, Path(folder), arguments.changes, tally)
+            else:
+                about = interrupt(chance, Path(folder), tally)
+            console.print(f"{number:>4} {about}: {'; '.join(tally.found[found:]) or 'well'}")
+            if tally.found[found:]:
                 console.print(f"     Again: nox -s soak -- --seed {seed} --episode {number}")
-            count_found += len(found)
-    console.print(f"Found: {count_found}.")
-    sys.exit(int(bool(count_found)))
+    table = Table("what", "how often")
+    for what, times in sorted(tally.done.items()):
+        table.add_row(what, str(times))
+    table.add_row("found", str(len(tally.found)))
+    console.print(table)
+    sys.exit(int(bool(tally.found)))
 
 
 def unshare() -> list[str]:
@@ -127,8 +149,8 @@ def unshare() -> list[str]:
 def command_of(name: str, folder: Path) -> list[str]:
     """The command of a session whose records and report go to this folder."""
     session, *options = SESSIONS[name]
-    places = ["--results", str(folder / "results"), "--out", str(folder / "report.pdf")]
-    [command] = runs_of(session, [*options, *places])
+    results = folder / "results" / ("session" if session == "report" else "")
+    [command] = runs_of(session, [*options, "--results", str(results), "--out", str(folder / "report.pdf")])
     return command
 
 
@@ -163,10 +185,11 @@ class Episode:
     """A session in a folder of its own, and what was done to it."""
 
     name: str
+    kind: str
+    """What is done: session, worker, or disk."""
     folder: Path
     command: list[str]
     """That goes on with the session."""
-    found: list[str] = field(default_factory=list[str])
     done: list[str] = field(default_factory=list[str])
     kept: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
     """Records that nobody may change any more."""
@@ -183,48 +206,60 @@ class Episode:
         """Folders of sessions whose launches are all made."""
         return [path.parent for path in self.results.glob(f"*/{FINISHED}")]
 
-    def run(self, process: subprocess.Popen[bytes]) -> None:
-        """Wait until the process has ended; one that doesn't is killed, and found."""
-        try:
-            process.wait(_LONGEST_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.found.append("it hangs")
-            os.killpg(process.pid, signal.SIGKILL)
 
-
-def interrupt(chance: random.Random, above: Path) -> tuple[str, list[str]]:
-    """Interrupt a session a few times and let it go on to its end; returns what was done, and found in what it left."""
-    name, is_of_worker = chance.choice(OFTEN), chance.random() < 0.25
-    reference, seconds = undisturbed(name, above)
+def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
+    """Interrupt a session a few times, let it go on to its end, and look at what it left; returns what was done."""
+    name, kind = chance.choice(OFTEN), chance.choice(["session", "session", "session", "worker", "disk"])
+    reference, seconds = undisturbed("one worker" if name == "report" else name, above)
     folder = Path(tempfile.mkdtemp(prefix="episode-", dir=above))
-    episode, before = Episode(name, folder, command_of(name, folder)), files(folder)
-    for _ in range(1 if is_of_worker else chance.randrange(2, 9)):
-        interrupt_once(episode, chance, seconds, TO_WORKER if is_of_worker else TO_SESSION)
-        episode.found += left(folder, before)
-        if episode.finished:
+    episode, before = Episode(name, kind, folder, command_of(name, folder)), files(folder)
+    episode.results.mkdir()
+    if name == "report":
+        shutil.copytree(reference, episode.results / "session")
+        seconds /= 4
+    is_mounted = kind == "disk" and APART in os.environ and name != "report"
+    if is_mounted:
+        fill_disk(episode, chance.randrange(8, 400), tally)
+    for _ in range(chance.randrange(2, 9) if kind == "session" else int(kind == "worker")):
+        interrupt_once(episode, chance, seconds, tally)
+        tally.found += left(folder, before)
+        if name != "report" and episode.finished:
             break  # It would begin another session.
-    go_on_to_the_report(episode)
-    found = [*episode.found, *left(folder, before)]
-    found += lost(episode.results, reference, episode.kept, episode.cut, is_of_worker)
+    go_on_to_the_report(episode, tally)
+    tally.found += left(folder, before)
+    tally.found += lost(episode.results, reference, episode.kept, episode.cut, kind)
     if not (folder / "report.pdf").exists() or not (folder / "report.html").exists():
-        found.append("no report")
-    found += [f"{path.name} is left beside the report" for path in folder.glob(".*")]
-    found += tracebacks((folder / "output").read_text(errors="replace"))
+        tally.found.append("no report")
+    tally.found += [f"{path.name} is left beside the report" for path in folder.glob(".*")]
+    tally.found += tracebacks((folder / "output").read_text(errors="replace"))
+    if is_mounted:
+        subprocess.run(["umount", str(episode.results)], check=True)
     shutil.rmtree(folder)
-    return f"{name}, {', '.join(episode.done) or 'nothing in time'}", found
+    return f"{name}, {', '.join(episode.done) or 'nothing in time'}"
 
 
-def interrupt_once(episode: Episode, chance: random.Random, seconds: float, ways: Sequence[str]) -> None:
+def fill_disk(episode: Episode, kilobytes: int, tally: Tally) -> None:
+    """Start the session on a disk of this size, and make room when it has ended."""
+    results = str(episode.results)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "soak", results], check=True)
+    episode.done.append(f"disk of {kilobytes} KiB")
+    wait_for(start(episode.command, episode.folder), tally)
+    tally.done["full disk"] += 1
+    subprocess.run(["mount", "-o", "remount,size=1g", results], check=True)
+
+
+def interrupt_once(episode: Episode, chance: random.Random, seconds: float, tally: Tally) -> None:
     """Start the session, or go on with it, and disturb it at a random moment; note what it has made by then."""
     process = start(episode.command, episode.folder)
-    what = chance.choice(ways)
+    what = chance.choice(TO_WORKER if episode.kind == "worker" else TO_SESSION)
     moment = chance.uniform(0.2, chance.choice((5.0, 15.0, seconds)))
     with suppress(subprocess.TimeoutExpired):
         process.wait(moment)
     if process.poll() is None:
         episode.done.append(f"{what} after {moment:.1f} s")
+        tally.done[what] += 1
         disturb(what, process, chance)
-    episode.run(process)
+    wait_for(process, tally)
     sessions = [*episode.results.glob("*")]
     episode.kept |= {path: path.read_bytes() for session in sessions for path in noted_records(session)}
     files = [path for session in sessions for path in session.rglob("*") if path.is_file()]
@@ -235,25 +270,36 @@ def interrupt_once(episode: Episode, chance: random.Random, seconds: float, ways
         episode.kept.pop(path, None)
         episode.done.append(f"cut {path.name} to {path.stat().st_size} bytes")
     noted = next(iter(sorted(episode.results.glob("*/command.txt"))), None)
-    if noted and noted.name not in episode.cut:
+    if noted and noted.name not in episode.cut and episode.name != "report":
         _, _, session, _, *options = shlex.split(noted.read_text())
         [episode.command] = runs_of(session, options)
+    tally.done["resumed"] += 1
 
 
-def go_on_to_the_report(episode: Episode) -> None:
+def go_on_to_the_report(episode: Episode, tally: Tally) -> None:
     """Let the session go on to its end; of one that was interrupted in its report, have the report made."""
-    command = episode.command
-    if episode.finished:
-        session, option = ("faults", "--again") if episode.name == "faults" else ("report", "--results")
-        [command] = runs_of(session, [option, str(episode.finished[0]), *command[-2:]])
-    if not (episode.folder / "report.html").exists() or not episode.finished:
-        episode.run(start(command, episode.folder))
+    finished, command = episode.finished, episode.command
+    if finished:
+        again = ["--again"] if episode.name == "faults" else ["--results"]
+        session = "faults" if episode.name == "faults" else "report"
+        [command] = runs_of(session, [*again, str(finished[0]), *command[-2:]])
+    if not (episode.folder / "report.html").exists() or not finished or episode.name == "report":
+        wait_for(start(command, episode.folder), tally)
 
 
 def noted_records(session: Path) -> list[Path]:
     """The records of launches that ended ok and were noted, which nobody may change any more."""
     paths = [session / name for name in manifest.read(session) if name.endswith(".json")]
     return [path for path in paths if path.exists() and b'"status": "ok"' in path.read_bytes()]
+
+
+def wait_for(process: subprocess.Popen[bytes], tally: Tally) -> None:
+    """Wait until the process has ended; one that doesn't is killed, and found."""
+    try:
+        process.wait(_LONGEST_SECONDS)
+    except subprocess.TimeoutExpired:
+        tally.found.append("it hangs")
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def disturb(what: str, process: subprocess.Popen[bytes], chance: random.Random) -> None:
@@ -277,7 +323,7 @@ def disturb(what: str, process: subprocess.Popen[bytes], chance: random.Random) 
             target.kill()
 
 
-def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str], is_of_worker: bool) -> Iterator[str]:
+def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str], kind: str) -> Iterator[str]:
     """What isn't in the folder of a session that has ended as in that of one that nobody disturbed."""
     finished = [path.parent for path in results.glob(f"*/{FINISHED}")]
     if len(finished) != 1 or (len([*results.iterdir()]) > 1 and not cut & {"options.txt", "fingerprint.txt"}):
@@ -288,7 +334,7 @@ def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str],
             yield f"{path.name} was made again"
     expected, there = ({str(path.relative_to(each)) for path in each.rglob("*")} for each in (reference, finished[0]))
     # A launch whose worker was killed leaves less.
-    missing = {name for name in expected - there if not is_of_worker or name.endswith((".json", ".log"))}
+    missing = {name for name in expected - there if kind != "worker" or name.endswith((".json", ".log"))}
     yield from (f"{name} is missing" for name in sorted(missing))
     yield from (f"{name} is left" for name in sorted(there - expected))
     differences = manifest.in_words(manifest.check(finished[0]))
@@ -334,19 +380,22 @@ def tracebacks(output: str) -> Iterator[str]:
             yield f"a traceback: {last}"
 
 
-def change_records(chance: random.Random, above: Path) -> tuple[str, list[str]]:
-    """Change files of a finished comparison, again and again, and read it; returns what was done, and found."""
-    original, failures = undisturbed("two workers", above)[0], Counter[str]()
+def change_records(chance: random.Random, above: Path, times: int, tally: Tally) -> str:
+    """Change files of a finished session, again and again, and read it; returns what was done."""
+    name = chance.choice(["two workers", "two workers", "faults"])
+    original, failures = undisturbed(name, above)[0], Counter[str]()
     examples = dict[str, str]()
-    for turn in range(_CHANGED_FOLDERS):
+    for turn in range(times):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as made:
             folder = Path(shutil.copytree(original, Path(made, "session")))
             done = [change(folder, chance) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
-            failure = failure_of_tables(folder)
+            failure = failure_of_tables(folder, name)
+        tally.done["changed folders"] += 1
         if failure:
             failures[failure] += 1
             examples.setdefault(failure, f"{failure} (turn {turn}: {'; '.join(done)})")
-    return f"{_CHANGED_FOLDERS} changed folders", [f"{failures[each]} times {examples[each]}" for each in failures]
+    tally.found += [f"{failures[each]} times {example}" for each, example in examples.items()]
+    return f"{times} changed folders of {name}"
 
 
 def change(folder: Path, chance: random.Random) -> str:
@@ -363,13 +412,19 @@ def change(folder: Path, chance: random.Random) -> str:
         done = change_value(values, chance)
         path.write_text(json.dumps(values), encoding="utf-8")
         return f"{path.name}: {done}"
-    how = chance.choice(["cut", "swap", "delete", "digit"])
+    how = chance.choice(["cut", "binary", "utf-16", "swap", "copy", "delete", "digit"])
     if how == "cut":
         path.write_bytes(content[: chance.randrange(len(content) + 1)])
+    elif how == "binary":
+        path.write_bytes(chance.randbytes(300))
+    elif how == "utf-16":
+        path.write_bytes(content.decode("latin-1").encode("utf-16"))
     elif how == "swap":
         other = chance.choice(sorted(records or others))
         path.write_bytes(other.read_bytes())
         other.write_bytes(content)
+    elif how == "copy":
+        path.with_name(f"copy-{path.name}").write_bytes(content)
     elif how == "delete":
         path.unlink()
     else:
@@ -395,16 +450,27 @@ def change_value(values: dict, chance: random.Random) -> str:
     return f"{how} {value!r:.20} at {'.'.join(map(str, place))}"
 
 
-def failure_of_tables(folder: Path) -> str:
-    """Why a comparison's folder gives neither a report's tables nor one sentence; empty where it does."""
+def failure_of_tables(folder: Path, name: str) -> str:
+    """Why a session's folder gives neither a report's tables nor one sentence; empty where it does."""
     try:
-        with redirect_stdout(StringIO()) as notes:
-            results = read_results(folder)
-            material = Material(results)
-            content, _ = compose(material)
-            material.write(folder / "tables")
+        with redirect_stdout(StringIO()) as notes, at_most(_SLOW_SECONDS):
+            if name == "faults":
+                launches = faults.EXPERIMENT.gather(folder, read_presented(folder, Record))
+                if not launches:
+                    return ""
+                found = observed_of(faults.EXPERIMENT, launches)
+                found.write(folder)
+                records = read_presented(folder, Record)
+                content, _ = experiment.compose(found, [*records.values()], origin_of(folder, record_paths(folder)))
+                damaged = []
+            else:
+                results = read_results(folder)
+                material = Material(results)
+                content, _ = compose(material)
+                material.write(folder / "tables")
+                damaged = [*results.damaged]
         text = json.dumps(content, ensure_ascii=False) + notes.getvalue()
-        unsaid = [each for each in results.damaged if each not in text]
+        unsaid = [each for each in damaged if each not in text]
         return f"it doesn't say that {unsaid[0]} is damaged" if unsaid else ""
     except UserError as error:
         return f"several lines: {error}" if "\n" in str(error) else ""
@@ -413,6 +479,22 @@ def failure_of_tables(folder: Path) -> str:
         own = [each for each in frames if Path(each.filename).is_relative_to(ROOT) and ".nox" not in each.filename]
         place = f"{Path(own[-1].filename).name}:{own[-1].lineno} ({frames[-1].name})"
         return f"{type(error).__name__} in {place}: {error!s:.100}"
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Raise TimeoutError where the block takes longer."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise TimeoutError(f"it took more than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":

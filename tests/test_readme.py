@@ -1,6 +1,7 @@
-"""Every command of every document can work as written; some are run here."""
+"""Every command of every document can work as written, and is run: here, by another test, or it takes too long."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -19,7 +20,7 @@ STARTED = [
     "nox -s report",
     "nox -s compare -- --plan",
 ]
-"""What is run here as it stands. Other tests run the same programs with options that make them shorter."""
+"""What is really run as it stands here; the contract's tests run every strategy's session, with options."""
 
 PROMISED = [
     "horovodrun -np 4 python horovod_impl/train.py",
@@ -28,12 +29,104 @@ PROMISED = [
     "nox -s tf_mirrored",
 ]
 
-UNCHECKED = {
-    'python3 -m pip install "nox[uv]"',
-    "pip install torch==2.13.0",
-    "python3 -m pip install pre-commit",
+CONTRACT = "tests/contract/test_contract.py::test_a_strategy_follows_the_oracle_in_every_case"
+ELSEWHERE = {
+    rf"nox -s ({'|'.join(strategies())})( -- .+)?": CONTRACT,
+    # What the sessions start, by hand.
+    r"torchrun --nproc-per-node \d pytorch_impl/ddp\.py": CONTRACT,
+    r"horovodrun --gloo -np \d python horovod_impl/train_tensorflow\.py": CONTRACT,
+    r"python (tf|jax)_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
+    r"nox -s check -- (my_training\.py( --workers 2 --picture .+)?|submissions/)": (
+        "tests/common/check/test_check.py::test_a_class_has_a_row_for_each_file_however_bad_it_is"
+    ),
+    r"nox -s gpu|PYTHONPATH=\.carried python -m common\.laboratory\.gpu": (
+        "tests/common/laboratory/test_gpu.py::test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches"
+    ),
+    "nox -s compare -- --slurm": (
+        "tests/slurm/test_launches.py::test_each_launcher_starts_its_ranks_on_both_nodes_and_they_follow_the_oracle"
+    ),
+    "nox -s compare -- --slurm --submit .+": (
+        "tests/common/sessions/test_submission.py::test_a_session_is_submitted_and_how_to_follow_it_is_said"
+    ),
+    r"mpirun -np \d python horovod_impl/train_keras\.py": (
+        "tests/contract/test_contract.py::test_a_launch_of_its_own_follows_the_oracle"
+    ),
+    r"mpirun -np \d python pytorch_impl/sync_sgd\.py": (
+        "tests/pytorch_impl/test_mpi.py::test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle"
+    ),
+    r".+ torchrun --nnodes 2 .+ pytorch_impl/ddp\.py --preset digits": (
+        "tests/pytorch_impl/test_hosts.py::test_a_strategy_follows_the_oracle_on_two_hosts"
+    ),
+    r"JAX_COORDINATOR_ADDRESS=.+ python jax_impl/data_parallel\.py": (
+        "tests/jax_impl/test_processes.py::test_processes_that_somebody_else_starts_follow_the_oracle"
+    ),
+    r".+ horovodrun .+ -H \S+ python horovod_impl/train\.py --preset digits": (
+        "tests/horovod_impl/test_hosts.py::test_horovod_follows_the_oracle_on_two_hosts"
+    ),
+    r"horovodrun .+ --min-np .+ horovod_impl/train\.py --commit-steps \d+": (
+        "tests/horovod_impl/test_elastic.py::test_who_is_left_goes_on_along_the_oracle"
+    ),
+    r"python -m pytorch_impl\.inference": (
+        "tests/pytorch_impl/test_inference.py::"
+        "test_every_batch_size_has_a_row_of_positive_numbers_in_their_intervals_and_the_last_line_is_on_these"
+    ),
+    r".*nox -s check -- --evidence .+": ("tests/pytorch_impl/test_watched.py::test_the_loop_of_the_readme_is_right"),
+    "nox -s horovod_check": "tests/horovod_impl/test_check.py::test_every_collective_is_right",
+    r"(python -m reports|nox -s report --)( --results (DIR --out FILE\.pdf|FOLDER))?": (
+        "tests/reports/test_main.py::"
+        "test_in_an_ascii_locale_records_become_a_pdf_and_a_page_without_loading_any_strategy"
+    ),
+    "nox -s report -- --appendix": "tests/reports/test_main.py::test_an_appendix_has_every_table_in_the_pdf",
+    r"nox -s report -- --(figure|out) .+\.svg": (
+        "tests/reports/test_main.py::test_a_figure_alone_is_written_where_it_is_asked_for"
+    ),
+    r"nox -s report -- --out .+\.pdf": "tests/reports/test_main.py::test_an_appendix_has_every_table_in_the_pdf",
+    "python -m reports .+ --against OTHER": ("tests/reports/test_main.py::test_another_folder_stands_beside_the_first"),
+    r"nox -s check -- common/check/exercises/sync_sgd\.py": (
+        "tests/common/check/test_gallery.py::test_an_exercise_runs_as_it_stands_and_is_told_what_is_missing"
+    ),
+    r"nox -s check -- tests/common/check/gallery --workers 2": (
+        "tests/common/check/test_gallery.py::test_a_real_mistake_is_named"
+    ),
+    "nox -s readme": "tests/test_readme.py::test_the_tables_are_what_the_declarations_say",
+    "nox -s lock": (
+        "tests/common/environments/test_uv.py::test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves"
+    ),
 }
-"""What isn't ours."""
+"""Each command, and the test that runs the same program with options that make it shorter."""
+
+BY_CI = ["nox -s tests", "nox -s tests -- tests/common/contract", "nox -s lint", "nox -s horovod_nccl"]
+"""What `.ci/run` runs, the second one as a part of the first."""
+
+TOO_LONG = {
+    r"nox -s compare( -- --(strategies|preset|models|hosts|virtual-hosts|against-commit) .+)?": "ten minutes or more",
+    "nox -s compare -- --profile full": "hours",
+    "nox -s collectives( -- .+)?": "six minutes, and more with more sizes",
+    "nox -s faults( -- .+)?": "12 minutes, and some for few strategies",
+    "nox -s exchanges( -- .+)?": "15 minutes, and some for few strategies",
+    "nox -s predict( -- .+)?": "seconds after a comparison and collectives, which it makes where there are none",
+    "nox -s (matrix_products|loader_workers)": "two to three minutes, and five",
+    "nox -s convergence( -- .+)?": "17 minutes over a slow link",
+    "nox -s calibrate": "45 minutes",
+    "nox -s calibrate -- --repetitions 12": "a few minutes",
+    "nox -s contract( -- -k .+)?": "hours; CI runs the part of it that isn't the grid",
+    "nox -s slurm": "nine minutes, run once a week",
+    "nox -s hosts": "ten minutes; CI launches over virtual hosts as well",
+    "nox -s tests -- --fast": "minutes; CI runs all of it in `nox -s tests`",
+    "nox -s soak -- --minutes 60": "an hour",
+    "nox -s (mutants( -- --since main)?|benchmark)": "half an hour, on a machine with nothing else to do",
+    "nox -s (tools|jax|accelerate)": "minutes of downloads",
+    "nox -s (torch tensorflow horovod|torch horovod -- --torch-backend cpu)": "minutes of downloads",
+}
+"""Commands that take more than two minutes, and how long. Their names and options are checked all the same."""
+
+UNCHECKED = {
+    'python3 -m pip install "nox[uv]"': "CI begins with it",
+    "pip install torch==2.13.0": "the environments are made with this version",
+    "python3 -m pip install pre-commit": "it needs the network",
+}
+"""What isn't ours, and why nothing here runs it."""
+
 
 MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 """CI may be root of its container, which Open MPI's mpirun refuses unless told so; a user isn't."""
@@ -44,7 +137,7 @@ ADDED = {"nox -s report": " -- --results {folder} --out {folder}/report.pdf"}
 
 def every_command():
     texts = [(ROOT / document).read_text(encoding="utf-8") for document in commands.DOCUMENTS]
-    return {each for text in texts for each in commands.commands_in(text)} - UNCHECKED
+    return {each for text in texts for each in commands.commands_in(text)} - {*UNCHECKED}
 
 
 @pytest.mark.parametrize("command", sorted(every_command() - {*STARTED}))
@@ -52,9 +145,29 @@ def test_a_command_names_what_exists_and_its_options_parse(command):
     commands.check(command)
 
 
-def test_what_is_started_here_and_what_the_project_promises_is_written():
-    assert {*STARTED} <= every_command()
-    assert {*PROMISED} <= commands.commands_in((ROOT / "README.md").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("command", sorted(every_command()))
+def test_a_command_is_run_here_or_by_another_test_or_takes_more_than_two_minutes(command):
+    patterns = [each for each in [*ELSEWHERE, *TOO_LONG] if re.fullmatch(each, command)]
+    # A strategy's session that is started here is one of those that the contract's tests start as well.
+    assert len(patterns) == 1 or command in BY_CI or command in STARTED
+
+
+def test_nothing_is_listed_that_no_document_has_and_what_the_project_promises_is_in_the_readme():
+    written, in_readme = every_command(), commands.commands_in((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert {*STARTED, *BY_CI} <= written
+    assert {*PROMISED} <= in_readme
+    assert [each for each in [*ELSEWHERE, *TOO_LONG] if not any(re.fullmatch(each, one) for one in written)] == []
+
+
+def test_the_tests_that_run_commands_are_there():
+    for test in {*ELSEWHERE.values()}:
+        path, name = test.split("::")
+        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
+
+
+def test_ci_runs_what_is_left_to_it():
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert all(any(line.endswith(command.partition(" -- ")[0]) for line in lines) for command in BY_CI)
 
 
 @pytest.mark.parametrize("command", STARTED)
@@ -84,9 +197,11 @@ def test_a_command_of_the_readme_works_as_written(command, tmp_path):
         ("nox -s torch_ddp --workers 4", "come after --"),
         ("nox -s torch_ddp -- --workers 3", "doesn't divide by 3 workers"),
         ("nox -s compare -- --profile fast", "--profile fast"),
+        ("nox -s horovod_check -- --frameworks torch", "Nobody knows which options horovod_impl/check.py has"),
         ("torchrun --nproc-per-nod 4 pytorch_impl/ddp.py", "--nproc-per-nod"),
         ("torchrun --nproc-per-node 4 pytorch_impl/dpd.py", "no pytorch_impl/dpd.py to run"),
         ("horovodrun -np 4 python horovod_impl/train.py --jit-compile", "no effect on horovod_torch"),
+        ("python tf_impl/mirrored.py --worker-count 4", "--worker-count"),
         ("python tf_impl", "no script"),
         ("python -m pytorch_impl.inferense", "no pytorch_impl.inferense to run"),
         ("python -m pytorch_impl.inference --batches 4", "Nobody knows which options pytorch_impl.inference has"),
