@@ -116,7 +116,7 @@ for each in sorted(Path("common/laboratory").glob("[!_]*.py")):
 
 @nox.session(tags=[LABORATORY])
 def benchmark(session: nox.Session) -> None:
-    """Measure what the harness costs: each strategy against a bare loop of the same framework, in turn."""
+    """Measure what the harness costs: strategies against bare loops of the same framework, in turn."""
     measure(session, "tests.benchmarks")
 
 
