@@ -6,10 +6,11 @@ import pytest
 
 from common.contract.task import Task
 from common.declarations.catalogue import find
-from common.launching.launch import environment_for
+from common.launching.launch import environment_for, python_for
 from common.paths import ROOT
 from tests.conftest import run_command
-from tests.horovod_impl.conftest import horovodrun
+
+STRATEGY = find("horovod_keras")
 
 WORKER = """
 import os
@@ -34,12 +35,36 @@ def layers(begin):
     return keras.Sequential([keras.Input((1,)), *made])
 
 
-def tape_averages():
+def gradients(**options):
     # The loss is a * b * x: with both weights 2 and x = rank + 1 both gradients are 2 and 4, on average 3.
+    model = layers(2.0)
+    local = options.pop("local", [])
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
+    tape = hvd.PartialDistributedGradientTape(tape, local_layers=[model.layers[place] for place in local], **options)
+    return tape, loss, model
+
+
+def tape_averages():
+    tape, loss, model = gradients()
+    return numbers(tape.gradient(loss, model.trainable_variables)) == [3.0, 3.0]
+
+
+def tape_averages_in_groups():
     model = layers(2.0)
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(model(tf.constant([[hvd.rank() + 1.0]])))
-    return numbers(hvd.DistributedGradientTape(tape).gradient(loss, model.trainable_variables)) == [3.0, 3.0]
+    first, second = model.trainable_variables
+    tape = hvd.DistributedGradientTape(tape, groups=[[second, first]])
+    return numbers(tape.gradient(loss, [first, second])) == [3.0, 3.0]
+
+
+def tape_leaves_local_gradients():
+    tape, loss, model = gradients(local=[1], scale_local_gradients=False)
+    local, averaged = tape.get_local_and_global_gradients(loss, model.trainable_variables)
+    [(local_variable, own)], [(variable, average)] = local, averaged
+    are_theirs = local_variable is model.trainable_variables[1] and variable is model.trainable_variables[0]
+    return are_theirs and numbers([own, average]) == [2.0 * (hvd.rank() + 1), 3.0]
 
 
 def optimizer_averages_in_fit():
@@ -47,6 +72,15 @@ def optimizer_averages_in_fit():
     model.compile(hvd_keras.DistributedOptimizer(keras.optimizers.SGD(RATE)), loss=lambda _, output: output)
     model.fit(np.full((1, 1), hvd.rank() + 1.0), np.zeros((1, 1)), verbose=0)
     return numbers(model.trainable_variables) == [2.0 - RATE * 3.0] * 2
+
+
+def optimizer_leaves_local_variables():
+    model = layers(2.0)
+    optimizer = hvd_keras.DistributedOptimizer(keras.optimizers.SGD(RATE), scale_local_gradients=False)
+    optimizer.register_local_var(model.trainable_variables[1])
+    model.compile(optimizer, loss=lambda _, output: output)
+    model.fit(np.full((1, 1), hvd.rank() + 1.0), np.zeros((1, 1)), verbose=0)
+    return numbers(model.trainable_variables) == [0.5, 2.0 - RATE * 2.0 * (hvd.rank() + 1)]
 
 
 def optimizer_leaves_adding_up_to_keras():
@@ -89,7 +123,10 @@ hvd.init()
 said = {}
 for check in [
     tape_averages,
+    tape_averages_in_groups,
+    tape_leaves_local_gradients,
     optimizer_averages_in_fit,
+    optimizer_leaves_local_variables,
     optimizer_leaves_adding_up_to_keras,
     callbacks_broadcast_and_average,
     batches_are_normalized_together,
@@ -106,9 +143,11 @@ hvd.shutdown()
 
 @pytest.mark.grid
 def test_all_that_horovod_brings_for_keras_works_on_both_workers():
-    status, output = run_command(horovodrun(2, "-c", WORKER), **environment_for(find("horovod_keras"), Task()))
+    python = python_for(STRATEGY)
+    command = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python), "-c", WORKER]
+    status, output = run_command(command, **environment_for(STRATEGY, Task()))
     assert status == 0, output
     said = [ast.literal_eval(line.partition("said ")[2]) for line in output.splitlines() if ">:said {" in line]
-    assert [len(answers) for answers in said] == [6, 6]
+    assert [len(answers) for answers in said] == [9, 9]
     assert [{name: answer for name, answer in answers.items() if answer is not True} for answers in said] == [{}, {}]
     assert "| `horovod_tensorflow` | works | works |" in (ROOT / "tf_impl" / "README.md").read_text(encoding="utf-8")
