@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
 from common.contract.rows import Batch
 from common.measurement.run import Run
@@ -57,10 +57,10 @@ def _from_gpu(run: Run, device: torch.device) -> Load:
 
 def _from_loader(run: Run, device: torch.device) -> Load:
     """A DataLoader whose processes gather the contract's rows, in its order, while the worker computes."""
+    order = list(run.rows(run.first_step, run.task.steps))
     data_loader = DataLoader(
-        TensorDataset(torch.tensor(run.dataset.train_features), torch.tensor(run.dataset.train_labels)),
-        # An item is a step's rows, and its index an array of their numbers.
-        sampler=list(run.rows(run.first_step, run.task.steps)),
+        TrainRows(run.dataset.train_features, run.dataset.train_labels),
+        sampler=order,
         batch_size=None,
         num_workers=run.options.loader_workers,
         pin_memory=device.type == "cuda",
@@ -70,6 +70,19 @@ def _from_loader(run: Run, device: torch.device) -> Load:
     )
     batches = iter(data_loader)
     return lambda _batch: next(batches)
+
+
+class TrainRows(Dataset):
+    """The training rows as torch's DataLoader wants them: an item is a batch, its index an array of row numbers."""
+
+    def __init__(self, features: np.ndarray, labels: np.ndarray) -> None:
+        self._features, self._labels = features, labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, rows: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.from_numpy(self._features[rows]), torch.from_numpy(self._labels[rows])
 
 
 def _move_to(cores: set[int], _number: int) -> None:

@@ -106,7 +106,7 @@ TOO_LONG = {
     "nox -s exchanges( -- .+)?": "15 minutes, and some for few strategies",
     "nox -s predict( -- .+)?": "seconds after a comparison and collectives, which it makes where there are none",
     "nox -s (matrix_products|loader_workers)": "two to three minutes, and five",
-    "nox -s convergence( -- .+)?": "17 minutes over a slow link",
+    "nox -s convergence( -- .+)?": "about 20 minutes over a slow link",
     "nox -s calibrate": "45 minutes",
     "nox -s calibrate -- --repetitions 12": "a few minutes",
     "nox -s contract( -- -k .+)?": "hours; CI runs the part of it that isn't the grid",

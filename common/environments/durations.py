@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 
 def in_words(seconds: float) -> str:
-    """Return a duration as `4.2 s`, `42 s` or `2 min 45 s`."""
+    """Return a duration as `4.2 s`, `42 s`, `2 min 45 s` or `5 h 33 min`."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 120:
+        return f"{minutes // 60} h {minutes % 60} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 

@@ -139,6 +139,11 @@ class _Maker:
             settings = ", ".join(f"{name}={value}" for name, value in preferred.items())
             print(f"{self.environment.name}: again without {settings}, since {error}.", flush=True)
             self.run(command, variables, by_uv=True)
+        if "Bytecode compiled" not in self.environment.log.read_text(encoding="utf-8", errors="replace"):
+            # uv compiles nothing where nothing was left to install, as after an interruption while it compiled.
+            packages = next((inventory.FOLDER / self.environment.name).glob("lib/python*/site-packages"))
+            compiling = [str(self.environment.python), "-m", "compileall", "-qq", "-j", "0", str(packages)]
+            subprocess.run(compiling, stdin=subprocess.DEVNULL)
 
     def run(self, command: Sequence[str], variables: Mapping[str, str], by_uv: bool = False) -> None:
         """Run the command, its output in the log and, but for the list of packages, printed.
@@ -171,7 +176,8 @@ class _Maker:
             process.terminate()
             process.wait()
         if status:
-            lines = [line.strip() for line in self.environment.log.read_text(encoding="utf-8").splitlines()]
+            log = self.environment.log.read_text(encoding="utf-8", errors="replace")
+            lines = [line.strip() for line in log.splitlines()]
             lines = [line for line in lines if line] or ["it said nothing"]
             raise UserError(_cause_of_uv(lines) if by_uv else lines[-1].rstrip("."))
 

@@ -1,4 +1,4 @@
-"""Send less and converge otherwise: which loss after how long and how many bytes (17 minutes at 100 Mbit/s).
+"""Send less and converge otherwise: which loss after how long and how many bytes (about 20 minutes at 100 Mbit/s).
 
 Strategies that declare ways to send fewer bytes are trained with each of them and without. A round is a seed of the
 weights and of the rows' order. On one machine bytes are cheap: `--virtual-hosts 2 --bandwidth 100mbit` shows a slow

@@ -198,7 +198,8 @@ def _stopped_one(running: Mapping[int, subprocess.Popen[bytes]]) -> int | None:
 def end_all(look: Callable[[], Sequence[psutil.Process]], grace_seconds: float | None = None) -> int:
     """End every process that `look` finds, then or meanwhile: SIGTERM, a few seconds to leave in order, then SIGKILL.
 
-    Returns how many these were. Raises LaunchFailedError with the numbers of those that not even SIGKILL has ended.
+    With other `grace_seconds` they have so many to leave, and with 0 SIGKILL comes at once. Returns how many these
+    were. Raises LaunchFailedError with the numbers of those that not even SIGKILL has ended.
     """
     grace_seconds = _GRACE_SECONDS if grace_seconds is None else grace_seconds
     begin, signalled = time.monotonic(), set[psutil.Process]()

@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tomllib
@@ -52,12 +53,15 @@ def find(rev: str, tolerance: float, root: Path = ROOT) -> Against:
     if not 0 <= tolerance < math.inf:
         raise UserError(f"--tolerance {tolerance:g}: give a share of 0 or more, such as 0.05.")
     top = _git(root, "rev-parse", "--show-cdup")
-    if top.returncode or top.stdout.strip():
-        # What git says of a checkout of another user's names the remedy.
-        said = f" ({' '.join(top.stderr.split())})" if top.stderr else ""
+    if "safe.directory" in top.stderr:
         raise UserError(
-            f"{root} isn't a git checkout{said}, so there is no commit to compare with: clone the repository, or leave "
-            "out --against-commit."
+            f"git doesn't trust {root}, which another user owns: run `git config --global --add safe.directory "
+            f"{shlex.quote(str(root))}`."
+        )
+    if top.returncode or top.stdout.strip():
+        raise UserError(
+            f"{root} isn't a git checkout, so there is no commit to compare with: clone the repository, or leave out "
+            "--against-commit."
         )
     commit = _commit(rev, root)
     difference = _git(root, "diff", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", commit, "--").stdout

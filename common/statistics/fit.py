@@ -92,7 +92,7 @@ def fit(size_bytes: Sequence[int], seconds: np.ndarray) -> Fit | None:
     # Each (pieces, 3): the value, and the lower and the upper end of its interval.
     starts, latencies, slopes, _ = np.moveaxis(np.array([best, *ends]), 0, -1)
     with np.errstate(divide="ignore"):
-        # The larger the seconds per byte, the smaller the bytes per second. A zero may be a negative one.
+        # The largest slope is the lowest bandwidth. A slope of -0.0 is infinite bandwidth too, not minus infinity.
         bandwidths = 1 / np.abs(slopes[:, [0, 2, 1]])
     spans = np.split(np.asarray(size_bytes), np.searchsorted(sizes, starts[1:, 0]))
     pieces = tuple(

@@ -183,8 +183,8 @@ def _serve(maker: socket.socket, server: socket.socket, wires: cables.Cables, na
         if maker in readable:
             return
         connection, _ = server.accept()
-        # Whoever asks does so at once, and the maker isn't heard meanwhile.
-        connection.settimeout(1.0)
+        # Whoever asks does so at once, but for a busy machine. The maker isn't heard meanwhile.
+        connection.settimeout(10.0)
         # Shaping waits for children of its own.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with connection, suppress(OSError):

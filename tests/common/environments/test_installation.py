@@ -137,11 +137,12 @@ def test_every_environment_prefers_a_build_unless_the_user_has_chosen_and_always
     program = tmp_path / "uv"
     program.write_text(
         "#!/bin/sh\n"
-        'for last; do :; done; [ "$1" = venv ] && mkdir -p $last/bin && exit\n'
+        'for last; do :; done; [ "$1" = venv ] && mkdir -p $last/bin $last/lib/python3.11/site-packages && exit\n'
         f'case "$*" in *"--constraint {inventory.CONSTRAINTS} "*) ;; *) exit 1;; esac\n'
         f'echo "$UV_TORCH_BACKEND" >> {tmp_path}/tried\n'
         '[ "$UV_TORCH_BACKEND" != auto ] || { echo "error: no answer"; exit 1; }\n'
         f"ln -s {sys.executable} $4\n"
+        "echo Bytecode compiled\n"
     )
     program.chmod(0o755)
     monkeypatch.setattr(installation.uv, "program", lambda: str(program))
@@ -173,10 +174,13 @@ def test_an_interrupted_environment_goes_on_where_it_stopped(index, tmp_path, ca
     assert (inventory.FOLDER / "one" / "built").read_text() == "xx", "A changed build is."
     assert environment.log.read_text() == "", "It needs nothing of uv's."
     made.unlink()
+    (compiled,) = (inventory.FOLDER / "one").glob("lib/python*/site-packages/__pycache__/second.*.pyc")
+    compiled.unlink()
     with pytest.raises(NotInstalledError, match="isn't finished: run `nox -s one`"):
         inventory.python_of("one")
     assert installation.make([environment]) == {}
     assert kept.exists()
+    assert compiled.exists()
 
 
 def test_with_options_of_uv_an_environment_is_made_from_scratch_beside_what_pip_is_told(index, tmp_path):
