@@ -333,8 +333,10 @@ def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str],
         if "manifest.sha256" not in cut and path.is_relative_to(finished[0]) and path.read_bytes() != content:
             yield f"{path.name} was made again"
     expected, there = ({str(path.relative_to(each)) for path in each.rglob("*")} for each in (reference, finished[0]))
-    # A launch whose worker was killed leaves less.
-    missing = {name for name in expected - there if kind != "worker" or name.endswith((".json", ".log"))}
+    # A launch whose worker was killed, or for which the disk was too small, leaves less.
+    records = record_paths(finished[0]) if kind in ("worker", "disk") else []
+    failed = {path.stem for path in records if b'"status": "failed"' in path.read_bytes()}
+    missing = {each for each in expected - there if Path(each).stem not in failed or each.endswith((".json", ".log"))}
     yield from (f"{name} is missing" for name in sorted(missing))
     yield from (f"{name} is left" for name in sorted(there - expected))
     differences = manifest.in_words(manifest.check(finished[0]))

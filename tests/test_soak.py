@@ -26,9 +26,9 @@ def folders(tmp_path):
     return reference, session
 
 
-def lost(folders, kept=None):
+def lost(folders, kept=None, kind="session"):
     reference, session = folders
-    return [*soak.lost(session.parent, reference, kept or {}, set(), "session")]
+    return [*soak.lost(session.parent, reference, kept or {}, set(), kind)]
 
 
 def test_what_is_lost_changed_made_again_or_left_of_a_session_is_found(folders):
@@ -44,6 +44,16 @@ def test_what_is_lost_changed_made_again_or_left_of_a_session_is_found(folders):
     assert lost(folders) == [".one.json.abcd is left"]
     shutil.copytree(folders[1], folders[1].with_name("another"))
     assert lost(folders) == ["2 of 2 folders are finished"]
+
+
+def test_a_launch_that_failed_for_want_of_room_leaves_its_record_alone(folders):
+    reference, session = folders
+    (reference / "one.safetensors").touch()
+    assert lost(folders, kind="disk") == ["one.safetensors is missing"]
+    (session / "one.json").write_bytes(b'{"status": "failed"}')
+    manifest.note(session, [session / "one.json"])
+    assert lost(folders, kind="disk") == []
+    assert lost(folders) == ["one.safetensors is missing"]
 
 
 def test_a_process_that_is_left_is_found(tmp_path, monkeypatch):

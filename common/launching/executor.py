@@ -1,8 +1,10 @@
 """One launch, and one record of it, whatever happens to it."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from common.errors import PREFIX, LaunchFailedError, UserError
 from common.files import write_atomically
 from common.launching import exit_cause
 from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
-from common.launching.launch import ENDS_WITH, python_for
+from common.launching.launch import ENDS_WITH, TEMPORARY, python_for
 from common.launching.planned import Job, Planned
 from common.launching.processes import end_all, signals_held
 from common.paths import ROOT
@@ -101,6 +103,9 @@ def start(
             return TIMED_OUT_STATUS
         finally:
             end(process)
+            # A launch that was killed couldn't remove its own.
+            for left in Path(tempfile.gettempdir()).glob(f"{TEMPORARY.format(process.pid)}*"):
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def end(process: psutil.Popen) -> None:

@@ -33,6 +33,9 @@ from common.records import evidence
 ENDS_WITH = "LOCKSTEP_ENDS_WITH"
 """Environment variable with the number of the parent process whose end is to end this launch as well."""
 
+TEMPORARY = "lockstep-{}-"
+"""How the name of a launch's folder for temporary files begins, with the number of its process."""
+
 RUNNER = "--runner"
 """Before the program's name, with a module that runs its script, whose path that module gets as its first argument."""
 
@@ -90,7 +93,7 @@ def main() -> None:
     # A session keeps all output in the launch's log, and reads there how it ended.
     errors = None if parent else ErrorOutput()
     # torchrun, AutoGraph and others leave files there.
-    with tempfile.TemporaryDirectory(prefix="lockstep-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY.format(os.getpid()), ignore_cleanup_errors=True) as folder:
         outcome = _run(program, request, command, Path(folder), errors)
     workload, status = request.workload, exit_status(outcome.status)
     if errors and status and not outcome.timed_out:

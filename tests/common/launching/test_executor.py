@@ -4,6 +4,7 @@ happens to it."""
 import dataclasses
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,7 @@ from common.declarations import catalogue
 from common.errors import LaunchFailedError
 from common.launching import executor
 from common.launching.executor import ThisMachine
-from common.launching.launch import python_for
+from common.launching.launch import TEMPORARY, python_for
 from common.launching.planned import PlannedLaunch
 from common.records.files import read_records
 from common.records.training import Record
@@ -108,6 +109,15 @@ def test_python_runs_in_the_folder_with_the_variables_and_its_output_goes_to_the
     log = tmp_path / "log"
     status = executor.start(["-c", program], tmp_path, log, 60.0, {"NUMPY_KERNELS": "fast"})
     assert (status, log.read_text()) == (3, f"fast {tmp_path}\n")
+
+
+def test_temporary_files_of_a_launch_that_was_killed_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / TEMPORARY.format(1)).mkdir()
+    folder = repr(f"{tmp_path}/{TEMPORARY}")
+    program = f"import os; os.makedirs({folder}.format(os.getpid()) + 'abc/def'); os.kill(os.getpid(), 9)"
+    assert executor.start(["-c", program], tmp_path, tmp_path / "log", 60.0, {}) == -9
+    assert {each.name for each in tmp_path.iterdir()} == {"log", TEMPORARY.format(1)}
 
 
 STUBBORN = """
