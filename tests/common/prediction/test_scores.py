@@ -1,5 +1,6 @@
 """common/prediction/scores.py: errors, coverage, rank correlation, noise floor and baselines."""
 
+import dataclasses
 from functools import cache
 
 import pytest
@@ -10,7 +11,7 @@ from scipy import stats
 
 from common.prediction.forecast import predictions
 from common.prediction.message_costs import Wire
-from common.prediction.scores import baselines_of, score
+from common.prediction.scores import baselines_of, score, scored
 from tests.common.prediction.made_up import PER_ROW, SIZE, make_measured, scenario
 
 
@@ -56,6 +57,18 @@ def test_strategies_are_ranked_within_a_scenario_where_equal_ones_share_their_ra
 
 def test_nothing_measured_is_nothing_scored():
     assert score([predicted([])], {}) is None
+
+
+def test_what_was_launched_since_is_scored_apart_where_workers_shared_cores():
+    asked = [scenario(workers=4), scenario(workers=4, rows=96, crowding=2.0), scenario(workers=8)]
+    kept = predictions(make_measured(), asked, ["here"])
+    launched = dataclasses.replace(make_measured(), steps={asked[0]: [0.1], asked[1]: [0.2, 0.3]})
+    found = scored(kept, launched, make_measured())
+    assert [each.measured_seconds for each in found.predicted] == [[0.1], [0.2, 0.3], []]
+    assert (found.sources, found.digest) == (kept.sources, kept.digest)
+    for scores, launches in ((found.scores, 1), (found.oversubscribed_scores, 2)):
+        assert scores.launches == launches
+        assert [each.name for each in scores.baselines] == [*baselines_of(make_measured())]
 
 
 def test_baselines_worked_out_by_hand():

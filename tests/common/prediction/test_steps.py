@@ -31,6 +31,21 @@ def nothing(collective, size):
     return 0.0
 
 
+class Noted(Counter[tuple[str, float]]):
+    """A function by which each message takes a second: how often each of a collective and a size was sent."""
+
+    def __call__(self, collective, size):
+        self[collective, size] += 1
+        return 1.0
+
+    def bytes_of(self):
+        """What was sent by each collective."""
+        sent = Counter[str]()
+        for (collective, size), times in self.items():
+            sent[collective] += times * size
+        return sent
+
+
 def by_size(collective, size):
     """A gigabyte takes a second, whatever it is."""
     return size / 1e9
@@ -48,23 +63,17 @@ def test_layers_divide_the_step_and_the_gradients(preset):
     assert layers[1].backward == 2 * layers[1].forward
 
 
+@pytest.mark.parametrize("cycle_seconds", [CYCLE_SECONDS, 0.0])
 @pytest.mark.parametrize("order", [each for each in Order if each not in (Order.STAGES, Order.SERVERS)])
-def test_where_messages_take_no_time_a_step_takes_what_computing_does(order):
-    layers = layers_of(PATHWAY, 64, 0.01)
-    cycle = CYCLE_SECONDS / 2 if order is Order.FUSED else 0.0
-    assert step_seconds(graph(order), layers, 4, nothing) == pytest.approx(0.01 + cycle)
+def test_where_messages_take_no_time_a_step_takes_what_computing_does(order, cycle_seconds):
+    of_order = dataclasses.replace(graph(order), cycle_seconds=cycle_seconds)
+    waited = cycle_seconds / 2 if order is Order.FUSED else 0.0
+    assert step_seconds(of_order, layers_of(PATHWAY, 64, 0.01), 4, nothing) == pytest.approx(0.01 + waited)
 
 
 @pytest.mark.parametrize("order", [each for each in Order if each is not Order.SERVERS])
 def test_one_worker_sends_nothing(order):
     assert step_seconds(graph(order), layers_of(PATHWAY, 64, 0.01), 1, by_size) == pytest.approx(0.01)
-
-
-def test_arrays_that_are_sent_one_by_one_each_wait_for_a_message():
-    layers = layers_of(PRESETS["digits"], 64, 0.01)
-    # Three layers with weights and biases.
-    assert step_seconds(graph(Order.ONE_BY_ONE), layers, 2, lambda *_: 0.001) == pytest.approx(0.016)
-    assert step_seconds(graph(Order.AT_END), layers, 2, lambda *_: 0.001) == pytest.approx(0.011)
 
 
 def test_buckets_hide_what_is_sent_while_other_layers_are_computed_and_a_small_model_is_one_bucket():
@@ -104,38 +113,43 @@ def test_what_is_ready_together_is_one_message(computing_seconds, agreeing_secon
     assert sum(fused) == model.parameter_bytes(PATHWAY)
 
 
+# Three layers, with weights and biases.
 @pytest.mark.parametrize(
     ("order", "times_the_model", "messages"),
     [
-        # Three layers are gathered in both passes and scattered once.
+        (Order.AT_END, {"all_reduce": 1}, 1),
+        (Order.ONE_BY_ONE, {"all_reduce": 1}, 6),
+        # Gathered in both passes and scattered once.
         (Order.SHARDS, {"all_gather": 2, "reduce_scatter": 1}, 9),
         # Six arrays, each gathered and scattered.
         (Order.SHARDS_ONCE, {"all_gather": 1, "halving_scatter": 1}, 12),
+        (Order.SHARDED_STATE, {"all_reduce": 1, "broadcast": 1}, 4),
     ],
 )
-def test_shards_are_gathered_twice_or_once_and_scattered_once(order, times_the_model, messages):
-    sent = Counter()
-
-    def note(collective, size):
-        sent[collective] += size
-        return 1.0
-
-    # Computing takes hardly any time beside the messages, which follow one another.
-    seconds = step_seconds(graph(order), layers_of(PRESETS["digits"], 64, 0.01), 2, note)
+def test_what_each_order_sends_of_the_model_follows_one_another(order, times_the_model, messages):
+    sends, size = Noted(), model.parameter_bytes(PRESETS["digits"])
+    # Computing takes hardly any time beside the messages.
+    seconds = step_seconds(graph(order), layers_of(PRESETS["digits"], 64, 0.01), 2, sends)
     assert seconds == pytest.approx(messages, abs=0.02)
-    size = model.parameter_bytes(PRESETS["digits"])
-    assert sent == {name: times * size for name, times in times_the_model.items()}
+    assert sends.bytes_of() == {name: times * size for name, times in times_the_model.items()}
 
 
 def test_stages_of_equal_layers_take_what_gpipe_says():
     task = dataclasses.replace(WIDE, dimensions=(64,) * 5, bias=False)
     layers = layers_of(task, 64, 1.0)
-    # GPipe, section 2.3: with M micro-batches in K stages M + K - 1 turns of the slowest stage, each way.
-    forward = max(layer.forward for layer in layers) / MICRO_BATCHES
-    backward = max(layer.backward for layer in layers) / MICRO_BATCHES
+    # GPipe, section 2.3: with M micro-batches in K stages M + K - 1 turns of the slowest stage, each way; the first
+    # layer, which is the last one backward, has half as much to do there.
     turns = MICRO_BATCHES + 4 - 1
-    seconds = step_seconds(graph(Order.STAGES), layers, 4, nothing)
-    assert turns * forward + (turns - 1) * backward <= seconds <= turns * (forward + backward) + 1e-12
+    expected = (turns * layers[0].forward + (turns - 1) * layers[1].backward + layers[0].backward) / MICRO_BATCHES
+    assert step_seconds(graph(Order.STAGES), layers, 4, nothing) == pytest.approx(expected)
+
+
+def test_stages_send_each_micro_batch_over_each_border_both_ways_and_the_borders_at_the_same_time():
+    layers, sends = layers_of(dataclasses.replace(WIDE, dimensions=(8, 16, 32, 64, 128)), 64, 0.01), Noted()
+    # Each way the first micro-batch crosses three borders, and the others follow it.
+    assert step_seconds(graph(Order.STAGES), layers, 4, sends) == pytest.approx(2 * (3 + MICRO_BATCHES - 1), abs=0.02)
+    sizes = [4 * 64 / MICRO_BATCHES * width for width in (16, 32, 64)]
+    assert sends == {("send_receive", size): 2 * MICRO_BATCHES for size in sizes}
 
 
 def test_servers_are_the_bottleneck_of_many_workers_and_computing_that_of_few():
@@ -147,10 +161,14 @@ def test_servers_are_the_bottleneck_of_many_workers_and_computing_that_of_few():
     assert step_seconds(graph(Order.SERVERS), layers, 64, by_size) == pytest.approx(64 * transfer, rel=0.05)
 
 
-# One beside the servers makes 100 updates a second. The others share a link that carries so many both ways.
-@pytest.mark.parametrize(("workers", "transfer_seconds", "away"), [(4, 0.01, 100), (4, 1.0, 1), (68, 0.01, 100)])
+# One beside the servers makes 100 updates a second. The others share a link that carries so many both ways, or compute.
+@pytest.mark.parametrize(
+    ("workers", "transfer_seconds", "away"),
+    [(1, 0.01, 0), (3, 0.01, 2 / 0.03), (4, 0.01, 100), (4, 1.0, 1), (68, 0.01, 100)],
+)
 def test_workers_beside_the_servers_do_not_wait_for_their_link(workers, transfer_seconds, away):
-    seconds = step_seconds(
-        graph(Order.SERVERS), layers_of(PATHWAY, 64, 0.01), workers, lambda name, size: transfer_seconds, beside=1
-    )
-    assert seconds == pytest.approx(workers / (100 + away), rel=0.1)
+    def sends(collective, size):
+        return {("send_receive", model.parameter_bytes(PATHWAY)): transfer_seconds}[collective, size]
+
+    seconds = step_seconds(graph(Order.SERVERS), layers_of(PATHWAY, 64, 0.01), workers, sends, beside=1)
+    assert seconds == pytest.approx(workers / (100 + away))

@@ -102,10 +102,12 @@ def run(monkeypatch, tmp_path):
 
 
 def test_a_round_has_each_launch_once_in_an_order_of_its_own_which_the_seed_decides():
-    orders = [[stage.launches for stage in rounds_of(4, seed, lambda number: range(8))] for seed in (1, 1, 2)]
-    assert orders[0] == orders[1] != orders[2]
-    assert [sorted(order) for order in orders[0]] == [[*range(8)]] * 4
-    assert len({tuple(order) for order in orders[0]}) > 1
+    rounds = [rounds_of(4, seed, lambda number: range(8 * number, 8 * number + 8)) for seed in (1, 1, 2)]
+    assert rounds[0] == rounds[1] != rounds[2]
+    orders = [[each - 8 * number for each in stage.launches] for number, stage in enumerate(rounds[0], 1)]
+    assert [sorted(order) for order in orders] == [[*range(8)]] * 4
+    assert len({tuple(order) for order in orders}) > 1
+    assert [(stage.name, stage.title) for stage in rounds[0]][2:] == [("round", f"round {n} of 4") for n in (3, 4)]
 
 
 def test_every_launch_of_every_round_is_made_and_said_as_it_is_and_the_session_is_finished(run):
