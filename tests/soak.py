@@ -226,6 +226,10 @@ def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
         if name != "report" and episode.finished:
             break  # It would begin another session.
     go_on_to_the_report(episode, tally)
+    for path in refused(episode):
+        # The sentence says so.
+        path.unlink()
+        go_on_to_the_report(episode, tally)
     tally.found += left(folder, before)
     tally.found += lost(episode.results, reference, episode.kept, episode.cut, kind)
     if not (folder / "report.pdf").exists() or not (folder / "report.html").exists():
@@ -285,6 +289,12 @@ def go_on_to_the_report(episode: Episode, tally: Tally) -> None:
         [command] = runs_of(session, [*again, str(finished[0]), *command[-2:]])
     if not (episode.folder / "report.html").exists() or not finished or episode.name == "report":
         wait_for(start(command, episode.folder), tally)
+
+
+def refused(episode: Episode) -> list[Path]:
+    """The files that were cut and that the session's last words name."""
+    last = (episode.folder / "output").read_text(errors="replace").strip().rpartition("\n")[2]
+    return [path for path in episode.results.rglob("*") if path.name in episode.cut and str(path) in last]
 
 
 def noted_records(session: Path) -> list[Path]:

@@ -56,6 +56,15 @@ def test_a_launch_that_failed_for_want_of_room_leaves_its_record_alone(folders):
     assert lost(folders) == ["one.safetensors is missing"]
 
 
+def test_a_file_that_was_cut_is_refused_where_the_last_words_name_it(folders, tmp_path):
+    session = folders[1]
+    episode = soak.Episode("faults", "session", tmp_path, [], cut={"durations.csv"})
+    (session / "durations.csv").touch()
+    for words, refused in ((f"{session / 'durations.csv'} can't be read: delete it.", True), ("All is well.", False)):
+        (tmp_path / "output").write_text(f"It goes on.\n{words}\n")
+        assert soak.refused(episode) == [session / "durations.csv"] * refused
+
+
 def test_a_process_that_is_left_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(soak, "_LEAVE_SECONDS", 0.2)
     before = soak.files(tmp_path)
