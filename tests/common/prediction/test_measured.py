@@ -11,7 +11,7 @@ from common.records.files import write_record
 from common.records.header import Virtual
 from tests.common.laboratory.collective_records import record as sweep
 from tests.common.laboratory.collective_records import taking
-from tests.reports.records import MadeUpOptions, make_record, mistaken, named, over_hosts, task_of, write_all
+from tests.reports.records import HOST, MadeUpOptions, make_record, mistaken, named, over_hosts, task_of, write_all
 
 launch = partial(make_record, "torch_ddp")
 over = partial(over_hosts, "torch_ddp")
@@ -23,6 +23,7 @@ scenario = partial(Scenario, "torch_ddp", "digits")
     [
         (launch(2), scenario(64, workers=2, hosts=1), 1.0),
         (launch(4, oversubscribed=True), scenario(64, workers=4, hosts=1), 2.0),
+        (launch(4, oversubscribed=True, host=HOST | {"cores": 3}), scenario(64, workers=4, hosts=1), 4 / 3),
         (launch(4, oversubscribed=False), scenario(64, workers=4, hosts=1), 1.0),
         # Each of four that don't wait for one another takes the whole batch.
         (
@@ -72,7 +73,7 @@ def test_launches_count_that_ended_well_undisturbed_with_default_options(
 
 
 def test_launches_of_a_scenario_are_pooled_and_windows_are_late_by_the_median_of_their_own_launch(tmp_path):
-    launches = launch(2, status="failed", reason="It broke."), launch(1, (1.0, 2.0, 4.0)), launch(1, (2.0, 2.0, 8.0))
+    launches = launch(1, status="failed", reason="It broke."), launch(1, (1.0, 2.0, 4.0)), launch(1, (2.0, 2.0, 8.0))
     found = measured(write_all(tmp_path, named(*launches)))
     assert found.steps == {scenario(64, 1, 1): pytest.approx([0.002, 0.002])}
     assert found.ratios == pytest.approx([0.5, 1, 1, 1, 2, 4])

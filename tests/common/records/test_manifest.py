@@ -51,10 +51,12 @@ def test_what_is_gone_and_what_was_added_is_named_and_of_many_the_first(folder):
     assert manifest.summary(found) == "a-01.safetensors is missing. b-01.json was left by no launch of this session."
     manifest.note(folder, [folder / "a-01.safetensors"])
     assert manifest.check(folder).missing == ()
-    for number in range(4):
-        (folder / f"c-{number}.json").write_text("made by hand")
-    said = "5 files were left by no launch of this session: b-01.json, c-0.json, c-1.json and 2 more."
-    assert manifest.in_words(manifest.check(folder)) == [said]
+    for name in ("b-02", "b-03"):
+        (folder / "ceilings" / f"{name}.json").write_text("made by hand")
+    said = "files were left by no launch of this session: b-01.json, ceilings/b-02.json, ceilings/b-03.json"
+    assert manifest.in_words(manifest.check(folder)) == [f"3 {said}."]
+    (folder / "ceilings" / "b-04.json").write_text("made by hand")
+    assert manifest.in_words(manifest.check(folder)) == [f"4 {said} and 1 more."]
 
 
 def test_a_folder_without_a_manifest_says_so(tmp_path):
