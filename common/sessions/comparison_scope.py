@@ -112,8 +112,10 @@ MODEL_PRESETS = {"mlp": "pathway"} | {
 
 def measured_presets(scope: Scope) -> tuple[str, ...]:
     """Presets on which throughput is measured: those named, those of the named networks, or the profile's."""
-    of_models = tuple(MODEL_PRESETS.get(name, name) for name in scope.models)
-    return scope.preset or of_models or (("digits", "pathway", "wide") if scope.profile == "full" else ("pathway",))
+    named = [*scope.preset, *(MODEL_PRESETS.get(name, name) for name in scope.models)]
+    # Without MNIST's files two names may be one preset.
+    known = tuple(dict.fromkeys(preset_task(name).preset for name in named))
+    return known or (("digits", "pathway", "wide") if scope.profile == "full" else ("pathway",))
 
 
 def whole_round(scope: Scope, repetition: int, order: random.Random) -> Stage[PlannedLaunch]:

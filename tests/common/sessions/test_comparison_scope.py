@@ -233,7 +233,7 @@ def expanded(text):
         ),
         (
             "one_threads",
-            {"preset": ("mnist", "wide"), "workers": (1,)},
+            {"preset": ("mnist", "mnist_5k", "wide"), "workers": (1,)},
             "mnist_5k-strong-1w-certificate {mnist_5k,wide}-weak-1w-01",
         ),
         (
