@@ -23,6 +23,8 @@ def test_rows_at_a_kink_widen_the_floor_by_what_they_may_change():
     at_kink = recipe.worker_gradient(task, weights, np.array([[1.0, 1.0]]), np.array([0]))
     beside = recipe.worker_gradient(task, weights, np.array([[1.0, 0.5]]), np.array([0]))
     assert at_kink.noise["layer0.weight"] > 0.1 > 1e-5 > beside.noise["layer0.weight"]
+    both = recipe.worker_gradient(task, weights, np.array([[1.0, 1.0], [1.0, 0.5]]), np.array([0, 0]))
+    assert both.noise["layer0.weight"] == pytest.approx(at_kink.noise["layer0.weight"] / 2, rel=1e-3)
 
 
 def test_what_a_saturated_network_loses_in_float32_widens_the_floor():
@@ -32,6 +34,7 @@ def test_what_a_saturated_network_loses_in_float32_widens_the_floor():
     found = recipe.worker_gradient(task, weights, np.array([[1.1]]), np.array([0]))
     relative = {name: found.noise[name] / np.linalg.norm(found.mean[name]) for name in weights}
     assert relative["layer0.weight"] > 1e-4 > relative["layer1.weight"]
+    assert found.row_losses == pytest.approx([np.log1p(np.exp(-2 * np.tanh(5.5)))])
 
 
 counts = st.floats(-2, 2).filter(lambda value: abs(value) > 1e-3)
@@ -51,6 +54,7 @@ def test_any_mixture_is_read_back(shares, velocity, decay, seed):
     assert found == pytest.approx([*shares, velocity, decay], abs=1e-6)
     assert tensor.residual < 1e-9
     exact, first = np.array(found), np.eye(len(found))[0]
+    assert solved.apart(exact) < 1e-5
     share = np.linalg.norm(gradients[0]["w"]) / np.linalg.norm(moved)
     assert solved.apart(exact + 0.1 * first) == pytest.approx(0.1 * share, rel=1e-3)
     assert solved.along(exact - 2 * first, first) == pytest.approx(2, rel=1e-3)
@@ -74,7 +78,8 @@ def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open
     # And where float32 was on the other side of a kink nearly so.
     near = {"w": stale["w"] + 0.001 * draw.standard_normal((8, 4))}
     assert open_of(Update(before, after, 0.1, gradients, near, Gradient(stale))) == "+++++"
-    noisy = recipe.mean_of([Gradient(stale, noise={"w": 0.01}), Gradient(stale, noise={"w": 0.03})])
+    noisy = recipe.mean_of([Gradient(stale, noise={"w": 0.04}), Gradient(stale)])
+    assert noisy.noise == pytest.approx({"w": 0.02})
     assert open_of(Update(before, after, 0.1, gradients, near, noisy)) == "++--+"
     zeros = {"w": np.zeros((8, 4))}
     assert open_of(Update(before, after, 0.1, gradients, zeros, Gradient(stale))) == "++-++"

@@ -237,13 +237,16 @@ def test_the_exponent_is_the_slope_of_the_logarithms_with_an_interval_from_six_l
     assert [found.value, found.low, found.high] == pytest.approx([3.0] * 3)
     found = exponents(table(growing(5)))["", "", "alone"]
     assert (found.value, math.isnan(found.low)) == (pytest.approx(3.0), True)
+    assert exponents(table(growing(6, sizes=(64, 128))))["", "", "alone"].value == pytest.approx(3.0)
     assert exponents(table(growing(6, sizes=(64,)))) == {}
 
 
 def test_each_series_has_lines_of_its_own_through_the_launches_that_measured_every_size():
     def of(latency, rounds, sizes=(1000, 2000, 4000), series="fast"):
         return [
-            Observation(series=series, x=size, round=n, launch="", measure="seconds", value=latency + size / 1e6)
+            Observation(
+                world="four", series=series, x=size, round=n, launch="", measure="seconds", value=latency + size / 1e6
+            )
             for n in rounds
             for size in sizes
         ]
@@ -252,6 +255,6 @@ def test_each_series_has_lines_of_its_own_through_the_launches_that_measured_eve
     found = lines(table(of(1.0, (1, 3)), of(9.0, (2,), sizes=(1000,)), of(5.0, (1,), series="slow")))
     assert {key[2]: each.launches for key, each in found.items()} == {"fast": 2, "slow": 1}
     for series, latency in (("fast", 1.0), ("slow", 5.0)):
-        [piece] = found["", "", series].pieces
+        [piece] = found["", "four", series].pieces
         assert piece.latency_seconds.value == pytest.approx(latency)
         assert piece.bytes_per_second.value == pytest.approx(1e6)
