@@ -286,8 +286,10 @@ def go_on_to_the_report(episode: Episode, tally: Tally) -> None:
     if finished:
         again = ["--again"] if episode.name == "faults" else ["--results"]
         session = "faults" if episode.name == "faults" else "report"
-        [command] = runs_of(session, [*again, str(finished[0]), *command[-2:]])
-    if not (episode.folder / "report.html").exists() or not finished or episode.name == "report":
+        [command] = runs_of(session, [*again, str(finished[0]), "--out", str(episode.folder / "report.pdf")])
+    # A report that was made before a file was cut can't tell of it.
+    is_made = (episode.folder / "report.html").exists() and not episode.cut
+    if not is_made or not finished or episode.name == "report":
         wait_for(start(command, episode.folder), tally)
 
 
