@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,25 +135,35 @@ def _runs(process: psutil.Process) -> bool:
 def run_planned(planned: Planned[Kept], folder: Path, executor: Executor[Any] = HERE) -> Kept:
     """Make one planned launch and return its record, left in `folder` beside its log.
 
-    A launch that leaves none gets one here: `unsupported` when it refused, else `failed`.
+    A launch that leaves none gets one here: `unsupported` when it refused, else `failed`. One that is interrupted leaves
+    none: it may have written its record by then, but nobody has read its evidence.
     """
     folder, started_at, site = folder.resolve(), datetime.now(UTC).isoformat(timespec="milliseconds"), None
-    log_path = folder / f"{planned.name}.log"
+    log_path, files = folder / f"{planned.name}.log", list[Path]()
     log_path.parent.mkdir(parents=True, exist_ok=True)
     try:
         job = planned.job(executor.folder or log_path.parent)
-        for name in job.files:
-            # What an earlier launch left isn't this one's.
-            log_path.with_name(name).unlink(missing_ok=True)
+        files = [log_path.with_name(name) for name in job.files]
+        # What an earlier launch left isn't this one's.
+        _remove(files)
         site = executor.site(job)
         python_for(job.program)
         site = executor.measured(job, site)
         ended = executor.run(job, site, log_path)
-        if ended.status == "ok" and not log_path.with_name(job.files[0]).exists():
+        if ended.status == "ok" and not files[0].exists():
             ended = Ended("failed", "It ended without leaving a record.")
     except UserError as error:
         write_atomically(log_path, f"{PREFIX}{error}\n".encode())
         ended = Ended("unsupported", str(error))
     except LaunchFailedError as error:
         ended = Ended("failed", str(error))
-    return planned.record(folder, ended, started_at, site)
+    except KeyboardInterrupt:
+        _remove(files)
+        raise
+    with signals_held():
+        return planned.record(folder, ended, started_at, site)
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for path in files:
+        path.unlink(missing_ok=True)

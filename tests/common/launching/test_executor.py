@@ -2,6 +2,7 @@
 happens to it."""
 
 import dataclasses
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,11 +14,11 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.errors import LaunchFailedError
-from common.launching import executor
+from common.launching import executor, planned
 from common.launching.executor import ThisMachine
 from common.launching.launch import TEMPORARY, python_for
 from common.launching.planned import PlannedLaunch
-from common.records.files import read_records
+from common.records.files import read_record, read_records
 from common.records.training import Record
 from tests.launching import is_running, made_up, wait_for
 
@@ -74,6 +75,34 @@ def test_what_an_earlier_launch_left_is_not_taken_for_this_ones(tmp_path, launch
     record = executor.run_planned(launch, tmp_path)
     assert (record.status, record.reason) == ("failed", "It ended without leaving a record.")
     assert not list(tmp_path.glob("*.safetensors"))
+
+
+def test_an_interrupted_launch_leaves_no_record_unless_it_has_been_read_as_a_whole(tmp_path, launched, monkeypatch):
+    launch, start, read = launch_of(launched), executor.start, planned.note_reading
+    record = tmp_path / f"{launch.name}.json"
+
+    def interrupted_late(*arguments):
+        start(*arguments)
+        assert record.exists()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(executor, "start", interrupted_late)
+    with pytest.raises(KeyboardInterrupt):
+        executor.run_planned(launch, tmp_path)
+    assert [path.suffix for path in tmp_path.iterdir()] == [".log"]
+
+    noted = []
+
+    def interrupted_reading(*arguments, **options):
+        signal.raise_signal(signal.SIGINT)
+        noted.append(read(*arguments, **options))
+        return noted[0]
+
+    monkeypatch.setattr(executor, "start", start)
+    monkeypatch.setattr(planned, "note_reading", interrupted_reading)
+    with pytest.raises(KeyboardInterrupt):
+        executor.run_planned(launch, tmp_path)
+    assert [read_record(record, Record)] == noted
 
 
 def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, declare, monkeypatch):
