@@ -135,8 +135,8 @@ def _runs(process: psutil.Process) -> bool:
 def run_planned(planned: Planned[Kept], folder: Path, executor: Executor[Any] = HERE) -> Kept:
     """Make one planned launch and return its record, left in `folder` beside its log.
 
-    A launch that leaves none gets one here: `unsupported` when it refused, else `failed`. One that is interrupted leaves
-    none: it may have written its record by then, but nobody has read its evidence.
+    A launch that leaves none gets one here: `unsupported` when it refused, else `failed`. One that is interrupted
+    leaves none: it may have written its record by then, but nobody has read its evidence.
     """
     folder, started_at, site = folder.resolve(), datetime.now(UTC).isoformat(timespec="milliseconds"), None
     log_path, files = folder / f"{planned.name}.log", list[Path]()
