@@ -59,6 +59,16 @@ def test_any_mixture_is_read_back(shares, velocity, decay, seed):
     assert solved.apart(exact + 0.1 * first) == pytest.approx(0.1 * share, rel=1e-3)
     assert solved.along(exact - 2 * first, first) == pytest.approx(2, rel=1e-3)
     assert solved.floor(exact) == pytest.approx(tensor.floor, rel=1e-3)
+    assert np.isnan(solved.along(exact, 0 * first))
+
+
+def test_what_has_not_moved_is_as_far_from_a_sum_as_that_is_long():
+    draw = np.random.default_rng(0)
+    weights, gradient = ({"w": draw.standard_normal((30, 20))} for _ in range(2))
+    solved = recipe.solve(Update(weights, weights, 0.1, [Gradient(gradient, noise={"w": 0.5})]))["w"]
+    assert not solved.has_moved
+    assert solved.apart(np.array([2.0, 0.0])) == pytest.approx(2 * np.linalg.norm(gradient["w"]))
+    assert solved.floor(np.array([2.0, 0.0])) == pytest.approx(1.0, rel=1e-2)
 
 
 def open_of(update):
@@ -68,18 +78,22 @@ def open_of(update):
     return "".join("-" if coefficient is None else "+" for coefficient in coefficients)
 
 
-def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open():
+@pytest.mark.parametrize("scale", [0.1, 10.0])
+def test_parallel_columns_and_too_few_elements_and_zeros_leave_coefficients_open_however_long_columns_are(scale):
     draw = np.random.default_rng(0)
-    first, second, before, stale = ({"w": draw.standard_normal((8, 4))} for _ in range(4))
+    first, second, before = ({"w": draw.standard_normal((8, 4))} for _ in range(3))
+    stale = {"w": scale * draw.standard_normal((8, 4))}
     gradients = [Gradient(first), Gradient(second)]
     after = {"w": before["w"] - 0.1 * (first["w"] + second["w"])}
     # Without momentum the velocity is the gradient of the step before.
     assert open_of(Update(before, after, 0.1, gradients, {"w": 3 * stale["w"]}, Gradient(stale))) == "++--+"
+    short = {"w": 0.01 * stale["w"]}
+    assert open_of(Update(before, after, 0.1, gradients, short, Gradient(short))) == "++--+"
     # And where float32 was on the other side of a kink nearly so.
-    near = {"w": stale["w"] + 0.001 * draw.standard_normal((8, 4))}
+    near = {"w": stale["w"] + 0.001 * scale * draw.standard_normal((8, 4))}
     assert open_of(Update(before, after, 0.1, gradients, near, Gradient(stale))) == "+++++"
-    noisy = recipe.mean_of([Gradient(stale, noise={"w": 0.04}), Gradient(stale)])
-    assert noisy.noise == pytest.approx({"w": 0.02})
+    noisy = recipe.mean_of([Gradient(stale, noise={"w": 0.04 * scale}), Gradient(stale)])
+    assert noisy.noise == pytest.approx({"w": 0.02 * scale})
     assert open_of(Update(before, after, 0.1, gradients, near, noisy)) == "++--+"
     zeros = {"w": np.zeros((8, 4))}
     assert open_of(Update(before, after, 0.1, gradients, zeros, Gradient(stale))) == "++-++"
