@@ -1,13 +1,12 @@
 """Launches of several workers in NumPy, right ones and such with one of the mistakes that a referee knows."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 
 from common.contract import dataset, model, reading
-from common.contract.mistakes import named
 from common.contract.model import State
 from common.contract.reading import Reading, TensorUpdate, Trained
 from common.contract.rows import RowOrder, Share
@@ -31,8 +30,12 @@ def shards(task, step, workers):
     return [(data.train_features[own], data.train_labels[own]) for own in np.split(rows, workers)]
 
 
+def sum_of(gradients, replica=0):
+    return {name: sum(each[name] for each in gradients) for name in gradients[0]}
+
+
 def mean_of(gradients, replica=0):
-    return {name: sum(each[name] for each in gradients) / np.float32(len(gradients)) for name in gradients[0]}
+    return {name: value / np.float32(len(gradients)) for name, value in sum_of(gradients).items()}
 
 
 def steps_of(
@@ -40,19 +43,19 @@ def steps_of(
     workers: int = 2,
     combine: Callable = mean_of,
     task=TASK,
-    taught=None,
+    taught: Mapping = {},
     sgd: Callable = model.update,
     rows: Callable = shards,
     begin: Callable = lambda task, replica: model.initial_weights(task),
-    replicas: int = 1,
+    apart: bool = False,
 ) -> Iterator[tuple[list[State], list[float]]]:
     """Train in float32. Yield each replica's weights before a step, and each worker's loss in it.
 
-    There is one replica, or as many as workers, which `combine` the workers' gradients each by itself. `taught` is the
-    task that they train, where it isn't the one that they should.
+    There is one replica, or `apart` as many as workers, which `combine` the workers' gradients each by itself. `taught`
+    is what is different in the task that they train from the one that they should.
     """
-    taught = taught or task
-    states = [{name: value.copy() for name, value in begin(task, replica).items()} for replica in range(replicas)]
+    replicas, taught = workers if apart else 1, dataclasses.replace(task, **taught)
+    states = [dict(begin(task, replica)) for replica in range(replicas)]
     for step in range(steps):
         before = [{name: state[name].copy() for name in model.parameter_names(task)} for state in states]
         parts = [
@@ -84,11 +87,6 @@ def launched(
     return trained, found, [declare(update) for update in updates]
 
 
-def mistakes_of(**changed: object) -> tuple[str, ...]:
-    """What a referee says of such a launch."""
-    return named(*launched(**changed), {})
-
-
 def combined(change: Callable) -> Callable:
     """The gradients' mean, changed."""
     return lambda gradients, replica: {name: change(value) for name, value in mean_of(gradients).items()}
@@ -110,10 +108,10 @@ def weighted(*shares):
     }
 
 
-def only(names):
-    """Average these tensors, and leave the others to each worker."""
+def but_for(names):
+    """Average all tensors but these, which are left to each worker."""
     return lambda gradients, replica: {
-        name: (mean_of(gradients) if name in names else gradients[replica])[name] for name in NAMES
+        name: (gradients[replica] if name in names else mean_of(gradients))[name] for name in NAMES
     }
 
 
@@ -126,29 +124,6 @@ def up_to(step, first, then):
         return (first if calls.count(replica) <= step else then)(gradients, replica)
 
     return combine
-
-
-def with_last(change: Callable) -> Callable:
-    """Combine by a function of what it gave last, None at first, and of this step's mean; it gives what to keep too."""
-    kept = [None]
-
-    def combine(gradients, replica):
-        given, kept[0] = change(kept[0], mean_of(gradients))
-        return given
-
-    return combine
-
-
-def one_step_old():
-    return with_last(lambda last, mean: (last or mean, mean))
-
-
-def not_zeroed():
-    def add(last, mean):
-        total = mean if last is None else {name: last[name] + mean[name] for name in mean}
-        return total, total
-
-    return with_last(add)
 
 
 def clipped(gradients, replica):
@@ -181,13 +156,25 @@ def sgd_with(ahead: float = 0.0, kept: float = 1.0, decoupled: bool = False) -> 
     return update
 
 
-def sgd_but(names: Sequence[str], taught=None) -> Callable:
-    """SGD of all tensors but these, which stay as they are or are `taught` by another task."""
+def one_step_old(task, state, gradients, step):
+    """SGD by the gradients of the step before."""
+    model.update(task, state, state.get("late", gradients), step)
+    state["late"] = gradients
+
+
+def not_zeroed(task, state, gradients, step):
+    """SGD by all gradients up to this step's."""
+    state["total"] = {name: state["total"][name] + gradients[name] for name in NAMES} if step else gradients
+    model.update(task, state, state["total"], step)
+
+
+def sgd_but(names: Sequence[str], **taught: float) -> Callable:
+    """SGD of all tensors but these, which stay as they are or are `taught` by a task that differs so."""
 
     def update(task, state, gradients, step):
         other = dict(state)
         if taught:
-            model.update(taught, other, gradients, step)
+            model.update(dataclasses.replace(task, **taught), other, gradients, step)
         model.update(task, state, gradients, step)
         state.update({key: value for key, value in other.items() if key.removesuffix(".momentum") in names})
 
@@ -198,6 +185,10 @@ def of_own(gradients, replica):
     """The mean gradients of the tensors that a replica owns, which are dealt to all in turn."""
     mean = mean_of(gradients)
     return {name: mean[name] for name in NAMES[replica :: len(gradients)]}
+
+
+def twice_of_own(gradients, replica):
+    return {name: 2 * value for name, value in of_own(gradients, replica).items()}
 
 
 def sgd_of_given(task, state, gradients, step):
@@ -243,3 +234,173 @@ def moved(task, replica, by=0.001):
 
 def moved_apart(task, replica):
     return moved(task, replica, 0.001 * replica)
+
+
+def part_of_own(gradients, replica):
+    return {name: np.float32(0.5) * value for name, value in gradients[replica].items()}
+
+
+def largest(gradients, replica):
+    return {name: np.maximum(*(each[name] for each in gradients)) for name in NAMES}
+
+
+def whole_batches(task, step, workers):
+    return shards(task, step, 1) * workers
+
+
+COUNTED = "Each worker's gradient counted"
+BIASES = [name for name in NAMES if name.endswith(".bias")]
+
+MADE = {
+    "frozen": ({"sgd": sgd_but(["layer1.weight"])}, "In layer1.weight alone: It didn't move."),
+    "not sent": (
+        {"combine": of_own, "apart": True, "sgd": sgd_of_given},
+        "It moved where a worker updates it and stood still on others",
+    ),
+    "micro-batches summed": (
+        {"workers": 4, "combine": scaled(2), "declare": in_micro_batches},
+        f"{COUNTED} 0.50 instead of 0.25",
+    ),
+    "summed": ({"combine": sum_of}, f"{COUNTED} 1.00 instead of 0.50"),
+    "rate times workers": (
+        {"taught": {"learning_rate": 0.2}},
+        f"{COUNTED} 1.00 instead of 0.50, and the weight decay as many",
+    ),
+    "dampened": (
+        {"sgd": sgd_with(kept=0.5)},
+        "After the first step each worker's gradient counted 0.25 instead of 0.50",
+    ),
+    "averaged twice": ({"combine": scaled(0.5)}, f"{COUNTED} 0.25 instead of 0.50"),
+    "not exchanged": ({"combine": own, "apart": True}, "Each replica counted its own worker's gradient alone"),
+    "rank 0's alone": ({"combine": weighted(1, 0)}, "The first worker's gradient counted, and no other's did"),
+    "exchanged": ({"combine": mean_of, "apart": True, "recipe": Recipe.OWN_SHARD}, f"{COUNTED} 0.50: "),
+    "sum over rows": ({"combine": scaled(32)}, f"{COUNTED} 16.00 instead of 0.50"),
+    "one step old": ({"sgd": one_step_old}, "This step's gradients counted nothing"),
+    "not zeroed": ({"sgd": not_zeroed}, "Gradients of earlier steps counted again"),
+    "nesterov": (
+        {"sgd": sgd_with(ahead=1)},
+        f"{COUNTED} 0.75 instead of 0.50, and that of the step before -0.50",
+    ),
+    "momentum lost": ({"taught": {"momentum": 0.0}}, "The update before counted nothing instead of 0.50"),
+    "other momentum": ({"taught": {"momentum": 0.9}}, "The update before counted 0.90 instead of 0.50."),
+    "decay missing": ({"taught": {"weight_decay": 0.0}}, "The weights counted 0.00 instead of 0.001"),
+    "decoupled decay": ({"sgd": sgd_with(decoupled=True)}, "The weights counted 0.0005 instead of 0.001"),
+    "other decay": ({"taught": {"weight_decay": 0.01}}, "The weights counted 0.01 instead of 0.001."),
+    "accumulated": ({"combine": scaled(3)}, f"{COUNTED} 1.50 instead of 0.50, a whole number of times"),
+    "other rate": (
+        {"taught": {"learning_rate": 0.13}},
+        f"{COUNTED} 0.65 instead of 0.50, and the weight decay as many times:",
+    ),
+    "factor": ({"combine": scaled(0.3)}, f"{COUNTED} 0.15 instead of 0.50"),
+    "clipped": ({"combine": clipped}, "instead of 0.50, another number in each step"),
+    "worker left out": ({"workers": 4, "combine": weighted(1 / 3, 1 / 3, 1 / 3, 0)}, "0.33, 0.33, 0.33, 0.00."),
+    "mean of means": ({"declare": by_rows}, "Gradients counted 0.50, 0.50 instead of 0.75, 0.25"),
+    "uneven": ({"combine": weighted(0.7, 0.3)}, "Workers counted 0.70, 0.30 instead of 0.50 each"),
+    "maximum": ({"combine": largest}, "An update is the largest of the workers' gradients"),
+    "activation": ({"taught": {"activation": "relu"}}, "The updates are those of a network with another activation."),
+    "rounded": ({"combine": combined(upper_half)}, "Residuals of up to 2e-03 stand beside counts as declared"),
+    "rows": (
+        {"rows": with_row(lambda rows: np.concatenate([rows[1:2], rows[1:]]))},
+        "In step 0 rows counted otherwise than once: row 0 0.00 times, row 1 2.00 times.",
+    ),
+}
+"""By the mistake's name, or that of its cause: how to make it, and the numbers, or the beginning of what is said."""
+
+OTHERS = {
+    "nothing": ({}, None),
+    "nothing of four": ({"workers": 4}, None),
+    "nothing of a divided model": ({"recipe": Recipe.WHOLE_BATCH, "rows": whole_batches}, None),
+    "halves' losses of a divided model": ({"recipe": Recipe.WHOLE_BATCH}, "Worker 0's loss in step 0 is"),
+    "nothing without exchange": ({"combine": own, "apart": True, "recipe": Recipe.OWN_SHARD}, None),
+    "nothing without exchange, of parts": ({"combine": part_of_own, "apart": True, "recipe": Recipe.OWN_PART}, None),
+    "exchanged parts": (
+        {"combine": mean_of, "apart": True, "recipe": Recipe.OWN_PART},
+        f"{COUNTED} 0.50: gradients are exchanged, although they should stay where they are.",
+    ),
+    "a layer not exchanged": (
+        {"combine": but_for(["layer1.weight", "layer1.bias"]), "apart": True},
+        "In layer1.weight, layer1.bias alone: Each replica counted its own",
+    ),
+    "biases not exchanged": (
+        {"combine": but_for(BIASES), "apart": True},
+        "In the biases alone: Each replica counted its own",
+    ),
+    "no decay of biases": (
+        {"sgd": sgd_but(BIASES, weight_decay=0.0)},
+        "In the biases alone: The weights counted 0.00 instead of 0.001",
+    ),
+    "the same rows": (
+        {"rows": lambda task, step, workers: [shards(task, step, workers)[0]] * workers},
+        "Worker 1 has the rows of worker 0. Give each worker rows of its own.",
+    ),
+    "another's rows": (
+        {"rows": lambda task, step, workers: shards(task, step, workers)[::-1]},
+        "Worker 0 has the rows of worker 1.",
+    ),
+    "float16": (
+        {"combine": combined(lambda value: value.astype(np.float16).astype(np.float32))},
+        "e-04 stand beside counts as declared: gradients or weights are rounded to 16 bits.",
+    ),
+    "a lost row": ({"rows": with_row(lambda rows: rows[1:])}, "row 0 0.00 times"),
+    "uneven parts": ({"rows": cut_at(40)}, "In step 0 rows counted 0.80 to 1.30 times: parts of different size are"),
+    "the next batch": (
+        {"rows": lambda task, step, workers: shards(task, step + 1, workers)},
+        "In step 0 64 rows of the next step's batch counted in place of its own.",
+    ),
+    "another order": (
+        {"rows": lambda task, step, workers: shards(task, step + 7, workers)},
+        "from that of its rows at the same weights: other rows, another network or another loss.",
+    ),
+    "other weights": ({"begin": moved}, "The weights before the first step are 6.5e-03 from the contract's."),
+    "not broadcast": (
+        {"begin": moved_apart, "apart": True},
+        "Replicas began with different weights: parameters aren't broadcast.",
+    ),
+    "from a step on": (
+        {"combine": up_to(15, mean_of, own), "apart": True},
+        "From a step after 2 on, 19 at the latest: Each replica counted its own",
+    ),
+    "up to a step": (
+        {"combine": up_to(15, own, mean_of), "apart": True},
+        "Up to a step before 19: Each replica counted its own",
+    ),
+    "not zeroed, without momentum": ({"task": PLAIN, "sgd": not_zeroed}, "Gradients of earlier steps counted again"),
+    "momentum that nobody asked for": (
+        {"task": PLAIN, "taught": {"momentum": 0.5}},
+        "The update before counted 0.50 instead of 0.00.",
+    ),
+    "a sum that the decay cannot tell from a rate": (
+        {"task": PLAIN, "combine": sum_of},
+        f"{COUNTED} 1.00 instead of 0.50: summed, not averaged.",
+    ),
+    "another activation than relu": (
+        {"task": dataclasses.replace(TASK, activation="relu"), "taught": {"activation": "tanh"}},
+        "The updates are those of a network with another activation.",
+    ),
+    "a loss that isn't finite": (
+        {"report": lambda losses: [[None, *of_worker[1:]] for of_worker in losses]},
+        "The loss of step 0 isn't finite. Look at the rate, and at what is divided by.",
+    ),
+    "nothing known": (
+        {"combine": combined(np.flip)},
+        "It is none of the known mistakes: no sum of gradients explains ",
+    ),
+    "counts that nothing known gives": (
+        {"combine": weighted(0.9, 0.7)},
+        "Its counts are none of the known mistakes: in step 0 the workers' shares of layer0.weight are 0.90, 0.70",
+    ),
+}
+"""Launches that make another mistake or none, or make one in a part alone, likewise."""
+
+TWO = [
+    ({"combine": sum_of, "taught": {"weight_decay": 0.0}}, "summed, not averaged", "there is no weight decay"),
+    ({"combine": sum_of, "sgd": sgd_with(ahead=1)}, "summed, not averaged", "Nesterov's momentum"),
+    (
+        {"combine": combined(lambda value: 2 * upper_half(value))},
+        "averaged. Divide by the world size",
+        "16 bits. Keep them in",
+    ),
+    ({"combine": sum_of, "begin": moved}, "from the contract's", "summed, not averaged"),
+    ({"combine": twice_of_own, "apart": True, "sgd": sgd_of_given}, "aren't sent to all", "summed, not averaged"),
+]
+"""Launches that make two mistakes, and what is said of each."""
