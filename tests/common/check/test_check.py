@@ -14,7 +14,7 @@ from common.check.training_file import environments, files_in, like_of
 from common.check.world import Assignment
 from common.errors import UserError
 from common.paths import ROOT
-from tests.common.check.programs import BAD, BY_FILES, RIGHT, changed
+from tests.common.check.programs import BAD, BY_FILE, RIGHT, changed
 
 
 def marked(tmp_path, source, workers, **options):
@@ -64,41 +64,37 @@ def test_a_right_program_is_right_whatever_carries_its_gradients(tmp_path):
         assert (found.verdict, found.sentences) == ("right", ()), (tmp_path / "log").read_text()
         assert found.shares == pytest.approx([1 / workers] * workers, abs=1e-4)
         assert (found.velocity, found.decay) == pytest.approx((0.5, 0.001), abs=1e-4)
-        # Everybody sends to all others, which is half of a ring's bytes at two workers, and more than that at four.
         assert found.samples_per_second > 0
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "said", "shares"),
     [
-        ("/ len(PORTS)", "", "Each worker's gradient counted 1.00 instead of 0.50: summed, not averaged."),
+        (" / len(assigned.addresses)", "", "counted 1.00 instead of 0.50: summed, not averaged.", [1, 1]),
         (
             "assignment.weights()",
             "{name: value + 0.01 for name, value in assignment.weights().items()}",
             "Its weights before the first step weren't the assignment's, which are the same on all workers.",
+            [0.5, 0.5],
         ),
-        ("assigned.momentum * velocity[name]", "0", "the momentum is lost"),
-        ("    return sum(sorted(", "    return gradients\n    sum(sorted(", "gradients aren't exchanged"),
+        # Replicas differ: the shares are those of one.
+        ("def average(gradients):\n", "def average(gradients):\n    return gradients\n", "aren't exchanged", [1, 0]),
     ],
 )
-def test_a_mistake_is_named(tmp_path, before, after, said):
+def test_a_mistake_is_named(tmp_path, before, after, said, shares):
     found = marked(tmp_path, changed(before, after), 2, launcher="processes")
     assert found.verdict == "wrong"
     assert said in " ".join(found.sentences)
-
-
-def test_the_shares_are_those_of_one_replica_where_replicas_differ(tmp_path):
-    alone = changed("    return sum(sorted(", "    return gradients\n    sum(sorted(")
-    assert marked(tmp_path, alone, 2, launcher="processes").shares == pytest.approx([1, 0], abs=1e-3)
+    assert found.shares == pytest.approx(shares, abs=1e-3)
 
 
 def test_an_exchange_that_sends_no_bytes_has_to_be_allowed(tmp_path):
-    found = marked(tmp_path, BY_FILES, 2, launcher="processes")
+    found = marked(tmp_path, BY_FILE, 2, launcher="processes")
     assert found.sentences == (
         "It sent 0 bytes in a step, and an all-reduce of the gradients sends 137,808: workers don't exchange gradients "
         "by the network. Let them, or give --no-count-bytes for shared memory.",
     )
-    assert marked(tmp_path, BY_FILES, 2, launcher="processes", count_bytes=False).verdict == "right"
+    assert marked(tmp_path, BY_FILE, 2, launcher="processes", count_bytes=False).verdict == "right"
 
 
 def test_the_readmes_program_is_named_right(tmp_path):
