@@ -6,18 +6,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from common.contract import dataset
+from common.contract import dataset, model
 from common.contract.dataset import Dataset
-from common.contract.model import (
-    Computed,
-    State,
-    accuracy,
-    initial_weights,
-    loss_and_gradients,
-    parameter_bytes,
-    parameter_names,
-    update,
-)
+from common.contract.model import Computed, State
 from common.contract.oracle import LOSS_TOLERANCE
 from common.contract.rows import RowOrder
 from common.contract.task import Task, maths_of
@@ -37,14 +28,7 @@ from tests.contract.cases import (
     with_option,
     without_exchange,
 )
-from tests.contract.worlds import (
-    HOSTILE,
-    OPTIMIZER,
-    PROXIES,
-    contract_task,
-    synchronous,
-    worlds,
-)
+from tests.contract.worlds import HOSTILE, OPTIMIZER, PROXIES, contract_task, synchronous, worlds
 from tests.launching import assert_follows, require_private_networks
 
 COPIES_BY_WORK = {
@@ -112,7 +96,7 @@ def test_without_exchange_and_without_a_recipe_of_that_all_rows_are_used_and_all
     assert (comparison.verdict, comparison.note) == (NOT_COMPARED, "no recipe is declared for what it computes")
     assert comparison.examples == comparison.expected_examples
     task, record, data = launched.task, launched.record, dataset.load(launched.task)
-    initial, is_sharded = initial_weights(task), SHARDING_OF in strategies()[strategy].compared_with
+    initial, is_sharded = model.initial_weights(task), SHARDING_OF in strategies()[strategy].compared_with
     shards = np.split(RowOrder(len(data.train_labels), task.seed).cut(0, task.batch), record.shards)
     for rank, rows in enumerate(shards):
         weights = _repeated(initial, rank, record.shards) if is_sharded else initial
@@ -132,7 +116,7 @@ def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_m
     task, record = launched.task, launched.record
     assert not record.synchronous
     assert (len(record.losses), sum(record.examples_by_rank)) == (task.steps, task.steps * task.batch)
-    initial = {name: value.astype(np.float64) for name, value in initial_weights(task).items()}
+    initial = {name: value.astype(np.float64) for name, value in model.initial_weights(task).items()}
     models, taken = [dict(initial) for _ in range(record.world_size)], [0] * record.world_size
     data = dataset.load(task)
     order = RowOrder(len(data.train_labels), task.seed)
@@ -141,10 +125,10 @@ def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_m
         results = [_in_float64(task, model, data, rows) for model in models]
         worker = min(range(record.world_size), key=lambda number: abs(results[number].loss - loss))
         assert loss == pytest.approx(results[worker].loss, rel=LOSS_TOLERANCE), f"step {step}, after {taken} steps"
-        update(task, models[worker], results[worker].gradients, step)
+        model.update(task, models[worker], results[worker].gradients, step)
         taken[worker] += 1
     assert min(taken) > 0
-    kept, names = final_weights(record, launched.folder), parameter_names(task)
+    kept, names = final_weights(record, launched.folder), model.parameter_names(task)
     deviations = [weight_deviation(kept, {name: model[name] for name in names}) for model in models]
     assert min(deviations) < WEIGHT_TOLERANCE
 
@@ -152,7 +136,7 @@ def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_m
 def _in_float64(task: Task, weights: State, data: Dataset, rows: np.ndarray) -> Computed:
     """What these rows give by the contract."""
     exact = {name: value.astype(np.float64) for name, value in weights.items()}
-    return loss_and_gradients(task, exact, data.train_features[rows].astype(np.float64), data.train_labels[rows])
+    return model.loss_and_gradients(task, exact, data.train_features[rows].astype(np.float64), data.train_labels[rows])
 
 
 def _repeated(weights: State, rank: int, workers: int) -> State:
@@ -170,7 +154,7 @@ def test_checkpoints_on_the_way_are_measured_and_the_last_one_is_gone_on_from(st
     data = dataset.load(task)
     for each in interrupted.accuracies:
         state = oracle_of(maths_of(task), interrupted.examples_per_step, each.step).state
-        expected = accuracy(task, state, data.test_features, data.test_labels)
+        expected = model.accuracy(task, state, data.test_features, data.test_labels)
         # Two classes may be as near as float32 can tell for one row.
         assert abs(each.accuracy - expected) <= 1 / len(data.test_labels)
     assert (resumed.first_step, resumed.accuracies[0].step) == (60, 100)
@@ -184,7 +168,7 @@ def test_the_momentum_that_is_saved_is_the_oracles_too(strategy, trained):
     expected = oracle_of(maths_of(task), launched.record.examples_per_step, task.steps).state
     saved = load_file(launched.folder / launched.record.checkpoint)
     momenta = [{name: state[name] for name in expected if name.endswith(".momentum")} for state in (saved, expected)]
-    assert len(momenta[0]) == len(parameter_names(task))
+    assert len(momenta[0]) == len(model.parameter_names(task))
     assert weight_deviation(*momenta) < MOMENTUM_TOLERANCE
 
 
@@ -193,7 +177,7 @@ def test_every_copy_of_the_parameters_their_gradients_and_the_momentum_is_held_b
     launched, declared = trained(strategy, "first"), strategies()[strategy]
     names = ("parameters", "gradients", "optimizer_state")
     held = [sum((getattr(process, name) or 0) for process in launched.record.memory_bytes) for name in names]
-    weights = parameter_bytes(launched.task)
+    weights = model.parameter_bytes(launched.task)
     *copies, momenta = declared.copies or COPIES_BY_WORK[declared.work]
     momenta *= bool(launched.task.momentum)
     repeated_bytes = declared.repeated_bytes(launched.task)
@@ -209,7 +193,7 @@ def test_a_step_sends_the_bytes_of_the_algorithm_that_the_library_runs(strategy,
     if record.formula_bytes_per_step is None:
         assert record.wire_bytes_per_step > 0
         return
-    traffic = declared.traffic(parameter_bytes(launched.task), record.world_size, synchronous(declared))
+    traffic = declared.traffic(model.parameter_bytes(launched.task), record.world_size, synchronous(declared))
     assert record.formula_bytes_per_step == traffic.bytes_per_step
     expected = traffic.sent_over_formula * traffic.bytes_per_step
     assert record.wire_bytes_per_step == pytest.approx(expected, rel=0.03)
@@ -225,7 +209,7 @@ def test_without_exchange_no_gradient_is_sent(strategy, case, trained):
     record = trained(strategy, case).record
     assert record.synchronous is (case not in asynchronous_without_exchange(strategy))
     assert not record.exchange
-    assert record.wire_bytes_per_step < parameter_bytes(record.task) / 2
+    assert record.wire_bytes_per_step < model.parameter_bytes(record.task) / 2
 
 
 @pytest.mark.grid

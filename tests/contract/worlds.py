@@ -44,34 +44,21 @@ def optimizers(strategy: Strategy, workers: int) -> list[dict[str, float]]:
 
 
 PROXIES = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"), "http://10.1.2.3:3128")
-HOSTILE = PROXIES | dict(
-    line.split("=", 1)
-    for line in """
-TF_CONFIG={"cluster": {"worker": ["10.1.2.3:1", "10.1.2.4:1"]}, "task": {"type": "worker", "index": 0}}
-PET_NNODES=2
-PET_NODE_RANK=1
-PET_RDZV_ENDPOINT=10.1.2.3:29500
-RANK=3
-LOCAL_RANK=3
-WORLD_SIZE=8
-MASTER_ADDR=10.1.2.3
-JAX_COORDINATOR_ADDRESS=10.1.2.3:1
-RAY_ADDRESS=10.1.2.3:6379
-OMPI_COMM_WORLD_RANK=3
-OMPI_COMM_WORLD_SIZE=8
-PMIX_RANK=3
-HOROVOD_RANK=3
-HOROVOD_SIZE=8
-HOROVOD_GLOO_RENDEZVOUS_ADDR=10.1.2.3
-SLURM_JOB_ID=12
-SLURM_NTASKS=8
-SLURM_PROCID=3
-SLURM_NODELIST=node[1-4]
-SLURM_TASKS_PER_NODE=2(x4)
-""".strip().splitlines()
-)
-"""What other people's shells have: a proxy that leads nowhere from here, and what launchers and operators of another
-cluster have left."""
+HOSTILE = PROXIES | {
+    "TF_CONFIG": '{"cluster": {"worker": ["10.1.2.3:1", "10.1.2.4:1"]}, "task": {"type": "worker", "index": 0}}',
+    "RANK": "3",
+    "LOCAL_RANK": "3",
+    "WORLD_SIZE": "8",
+    "MASTER_ADDR": "10.1.2.3",
+    "JAX_COORDINATOR_ADDRESS": "10.1.2.3:1",
+    "RAY_ADDRESS": "10.1.2.3:6379",
+    "HOROVOD_RANK": "3",
+    "OMPI_COMM_WORLD_RANK": "3",
+    "PMIX_RANK": "3",
+    "SLURM_JOB_ID": "12",
+    "SLURM_TASKS_PER_NODE": "2(x4)",
+}
+"""What other people's shells have: a proxy that leads nowhere from here, and some of what another cluster has left."""
 
 
 @dataclass(frozen=True)

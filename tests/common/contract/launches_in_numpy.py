@@ -307,8 +307,6 @@ MADE = {
 """By the mistake's name, or that of its cause: how to make it, and the numbers, or the beginning of what is said."""
 
 OTHERS = {
-    "nothing": ({}, None),
-    "nothing of four": ({"workers": 4}, None),
     "nothing of a divided model": ({"recipe": Recipe.WHOLE_BATCH, "rows": whole_batches}, None),
     "halves' losses of a divided model": ({"recipe": Recipe.WHOLE_BATCH}, "Worker 0's loss in step 0 is"),
     "nothing without exchange": ({"combine": own, "apart": True, "recipe": Recipe.OWN_SHARD}, None),
@@ -320,10 +318,6 @@ OTHERS = {
     "a layer not exchanged": (
         {"combine": but_for(["layer1.weight", "layer1.bias"]), "apart": True},
         "In layer1.weight, layer1.bias alone: Each replica counted its own",
-    ),
-    "biases not exchanged": (
-        {"combine": but_for(BIASES), "apart": True},
-        "In the biases alone: Each replica counted its own",
     ),
     "no decay of biases": (
         {"sgd": sgd_but(BIASES, weight_decay=0.0)},

@@ -58,10 +58,7 @@ def test_what_is_measured_may_change(path):
     [
         ({"preset": "wide"}, "preset digits, not wide"),
         ({"dimensions": (3, 5, 2)}, "dimensions [3, 4, 2], not [3, 5, 2]"),
-        ({"bias": False}, "bias True, not False"),
         ({"final_learning_rate": 0.05}, "final_learning_rate None, not 0.05"),
-        ({"momentum": 0.8}, "momentum 0.9, not 0.8"),
-        ({"seed": 1}, "seed 0, not 1"),
         ({"global_batch": 128}, "global_batch 64, not 128"),
     ],
 )
@@ -89,13 +86,10 @@ def put_metadata(path, **changed):
 
 
 DAMAGES = {
-    "empty": lambda path: path.write_bytes(b""),
     "without its end": lambda path: path.write_bytes(path.read_bytes()[:-10]),
-    "not safetensors": lambda path: path.write_bytes(b"not safetensors at all"),
     "of somebody else": lambda path: save_file({"layer0.weight": np.ones((2, 2), np.float32)}, path),
     "with one changed bit": lambda path: path.write_bytes(path.read_bytes()[:-1] + bytes([path.read_bytes()[-1] ^ 1])),
     "with a step that is no number": lambda path: put_metadata(path, step="2x"),
-    "with settings that are no JSON": lambda path: put_metadata(path, maths="{"),
     "with settings that are a list": lambda path: put_metadata(path, maths="[1]"),
     "missing": lambda path: path.unlink(),
 }

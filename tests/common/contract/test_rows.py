@@ -65,18 +65,12 @@ def test_a_cut_does_not_depend_on_the_cuts_before_it(rows, cuts, seed):
         assert np.array_equal(order.cut(start, start + length), longest[start : start + length])
 
 
-@given(SEEDS, SEEDS)
-def test_the_order_is_the_seeds_own(seed, other):
-    rows = RowOrder(1000, seed).cut(0, 2000)
-    assert np.array_equal(rows, RowOrder(1000, other).cut(0, 2000)) == (seed == other)
-    assert not np.array_equal(rows[:1000], rows[1000:]), "each epoch has a permutation of its own"
-
-
-def test_the_first_rows_of_seed_0_are_these_and_a_share_goes_on_for_ever():
+def test_the_first_rows_of_seed_0_are_these_alone_and_a_share_goes_on_for_ever():
     epochs = [9, 1, 3, 8, 7, 6, 0, 4, 2, 5, 2, 7, 0, 4, 1, 6, 8, 9, 3, 5, 7, 9, 5, 1, 4]
     rows = RowOrder(10, 0).cut(0, 25)
     assert rows.tolist() == epochs
     assert rows.dtype == np.int64
+    assert RowOrder(10, 1).cut(0, 25).tolist() != epochs
     endless = Share(8, 0, 8).rows(10, 0, 1000)
     assert all(np.array_equal(next(endless), batch) for batch in Share(8, 0, 8).rows(10, 0, 1000, 1100))
 
