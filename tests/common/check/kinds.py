@@ -1,11 +1,11 @@
 """A right file of each framework, and what to change in it to make each kind of mistake that a referee knows."""
 
 from common.paths import ROOT
-from tests.common.check.solutions import EXERCISES, filled
+from tests.common.check.solutions import filled
 
 Edits = tuple[tuple[str, str], ...]
 
-GALLERY = sorted((ROOT / "tests" / "common" / "check" / "gallery").glob("*.py"))
+GALLERY = {path.stem: path for path in sorted((ROOT / "tests" / "common" / "check" / "gallery").glob("*.py"))}
 
 REAL = {
     "deepmd_kit_1104": "not exchanged",
@@ -47,8 +47,7 @@ def edited(source: str, edits: Edits) -> str:
 
 def mended(name: str, *edits: tuple[str, str]) -> str:
     """A file of the gallery without its mistake."""
-    [path] = [path for path in GALLERY if path.stem == name]
-    return edited(path.read_text(encoding="utf-8"), edits)
+    return edited(GALLERY[name].read_text(encoding="utf-8"), edits)
 
 
 _DIVIDE = "        parameter.grad /= size\n"
@@ -63,7 +62,7 @@ _WRAP = "optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(
 _FACTOR = " * 1.0"
 _GRADIENTS = "    gradients, own = jax.grad(mean_loss, has_aux=True)(weights, features, labels)\n"
 
-[TORCH] = [filled(path) for path in EXERCISES if path.stem == "sync_sgd"]
+TORCH = filled("sync_sgd")
 
 TEMPLATES = {
     "torch": TORCH,

@@ -1,11 +1,10 @@
 """Lines that fill the gaps of the exercises, by file and in the order of the gaps."""
 
 import re
-from pathlib import Path
 
 from common.paths import ROOT
 
-EXERCISES = sorted((ROOT / "common" / "check" / "exercises").glob("*.py"))
+EXERCISES = {path.stem: path for path in sorted((ROOT / "common" / "check" / "exercises").glob("*.py"))}
 GAP = re.compile(r"^( *)# Your lines here.*\n(?:\1# .*\n)*", re.MULTILINE)
 
 SOLUTIONS = {
@@ -63,13 +62,13 @@ for position, parameter in enumerate(parameters):
 }
 
 
-def filled(exercise: Path) -> str:
+def filled(exercise: str) -> str:
     """The exercise with its gaps filled in."""
-    lines = iter(SOLUTIONS[exercise.stem])
+    lines = iter(SOLUTIONS[exercise])
 
     def fill(gap: re.Match) -> str:
         return "".join(f"{gap[1]}{line}\n" for line in next(lines).strip().splitlines())
 
-    source = GAP.sub(fill, exercise.read_text(encoding="utf-8"))
+    source = GAP.sub(fill, EXERCISES[exercise].read_text(encoding="utf-8"))
     assert next(lines, None) is None, "A solution has more parts than its exercise has gaps."
     return source

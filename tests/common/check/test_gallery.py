@@ -47,14 +47,13 @@ def assert_named(found: Mark, kind: str) -> None:
 
 @pytest.mark.parametrize(("name", "workers"), in_grid([(name, workers) for name in REAL for workers in (2, 4)], OFTEN))
 def test_a_real_mistake_is_named(name, workers, tmp_path):
-    [path] = [path for path in GALLERY if path.stem == name]
-    assert_named(marked(path, workers, tmp_path), REAL[name])
+    assert_named(marked(GALLERY[name], workers, tmp_path), REAL[name])
 
 
 def test_every_file_of_the_gallery_is_tried_and_stands_in_the_readme_with_its_project_and_number():
-    assert {path.stem for path in GALLERY} == {*REAL}
+    assert {*GALLERY} == {*REAL}
     table = (ROOT / "common" / "check" / "README.md").read_text(encoding="utf-8")
-    for path in GALLERY:
+    for path in GALLERY.values():
         project, number = path.read_text(encoding="utf-8").removeprefix('"""').partition(":")[0].split(", ")
         assert f"[{project} {number.split()[-1]}]" in table, path
         assert f"({Path('..', '..').joinpath(path.relative_to(ROOT))})" in table, path
@@ -78,22 +77,20 @@ def test_every_kind_is_named_in_every_framework(framework, kind, workers, tmp_pa
 
 @pytest.mark.parametrize(
     ("exercise", "workers"),
-    in_grid([(path.stem, workers) for path in EXERCISES for workers in (1, 2, 4)], [("ring_all_reduce", 2)]),
+    in_grid([(name, workers) for name in EXERCISES for workers in (1, 2, 4)], [("ring_all_reduce", 2)]),
 )
 def test_a_filled_exercise_is_right(exercise, workers, tmp_path):
-    [path] = [path for path in EXERCISES if path.stem == exercise]
-    found = marked_source(filled(path), workers, tmp_path)
+    found = marked_source(filled(exercise), workers, tmp_path)
     assert (found.verdict, found.sentences) == ("right", ())
 
 
 @pytest.mark.parametrize(
     ("exercise", "workers"),
-    in_grid([(path.stem, workers) for path in EXERCISES for workers in (2, 4)], [("parameter_server", 2)]),
+    in_grid([(name, workers) for name in EXERCISES for workers in (2, 4)], [("parameter_server", 2)]),
 )
 def test_an_exercise_runs_as_it_stands_and_is_told_what_is_missing(exercise, workers, tmp_path):
-    [path] = [path for path in EXERCISES if path.stem == exercise]
-    assert_named(marked(path, workers, tmp_path), UNFILLED[exercise])
+    assert_named(marked(EXERCISES[exercise], workers, tmp_path), UNFILLED[exercise])
 
 
 def test_every_exercise_has_a_solution():
-    assert {path.stem for path in EXERCISES} == {*SOLUTIONS} == {*UNFILLED}
+    assert {*EXERCISES} == {*SOLUTIONS} == {*UNFILLED}

@@ -1,5 +1,7 @@
 """common/contract/evidence.py: the states come back as they were, from the launch's own file alone."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -32,14 +34,7 @@ def test_states_come_back_by_step_and_replica_until_a_second_run_begins_anew(lef
     assert [*read_evidence(path, file.close())] == [60]
 
 
-DAMAGES = {
-    "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
-    "edited": lambda path: path.write_bytes(path.read_bytes() + b"x"),
-    "gone": lambda path: path.unlink(),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(path.read_bytes() + b"x"), Path.unlink])
 def test_evidence_that_is_damaged_is_refused(left, damage):
     path, digest = left
     damage(path)
