@@ -1,5 +1,6 @@
 """No strategy of this suite is called wrong when its loop reports to the referee as a user's own does."""
 
+import dataclasses
 import os
 import re
 
@@ -8,9 +9,9 @@ import pytest
 from common.check import marks
 from common.check.marks import mark
 from common.check.world import Assignment
-from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations import catalogue
+from common.declarations.arguments import to_arguments
 from common.errors import UserError
 from common.files import cache_folder
 from common.paths import ROOT
@@ -37,7 +38,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """Starts a strategy's script, whose rows and weights are the assignment's by the same seed."""
 
-SEED = "7"
 STRATEGIES = {name: each for name, each in catalogue.strategies().items() if each.work is not Work.COORDINATED}
 """Of a coordinator's workers only the coordinator has rows, so no process of theirs could report a loss."""
 
@@ -47,23 +47,18 @@ STRATEGIES = {name: each for name, each in catalogue.strategies().items() if eac
 def test_a_strategy_of_this_suite_is_right(name, tmp_path, monkeypatch):
     strategy = STRATEGIES[name]
     workers, is_whole = strategy.most_workers or 2, strategy.work.is_divided
-    momentum, weight_decay = 0.5, 0.001
+    assignment = Assignment(seed=7, rows="whole" if is_whole else "share", deadline_seconds=120.0)
     try:
-        strategy.refuse(Task(momentum=momentum, weight_decay=weight_decay), strategy.options(), workers, 0)
+        strategy.refuse(assignment.task(), strategy.options(), workers, 0)
     except UserError:
         # What computes another decay, by its library, says so.
-        momentum, weight_decay = 0.0, 0.0
-    task = ["--steps", "24", "--warmup-steps", "4", "--window-steps", "5", "--batch", "64", "--seed", SEED]
-    task += ["--learning-rate", "0.1", "--momentum", str(momentum), "--weight-decay", str(weight_decay)]
-    task += ["--workers", str(workers)]
-    argv = [str(ROOT / strategy.script), *task, "--record", str(tmp_path / "record.json")]
+        assignment = dataclasses.replace(assignment, momentum=0.0, weight_decay=0.0)
+    task = dataclasses.replace(assignment.task(), workers=workers, record=tmp_path / "record.json")
+    argv = [str(ROOT / strategy.script), *to_arguments(task, strategy.options())]
     path = tmp_path / "training.py"
     path.write_text(PROGRAM.format(root=str(ROOT), is_whole=is_whole, argv=argv), encoding="utf-8")
     monkeypatch.setattr(marks, "like_of", lambda source, launcher: (strategy, strategy.launcher.name))
     monkeypatch.setenv("XDG_CACHE_HOME", os.path.dirname(cache_folder()))
-    sgd = {"momentum": momentum, "weight_decay": weight_decay}
-    rows = "whole" if is_whole else "share"
-    assignment = Assignment(seed=int(SEED), rows=rows, deadline_seconds=120.0, **sgd)
     found = mark(path, workers, assignment, tmp_path / "log")
     log = re.sub(r"\n+", "\n", (tmp_path / "log").read_text(encoding="utf-8", errors="replace"))
     assert (found.verdict, found.sentences) == ("right", ()), log[-3000:]

@@ -120,8 +120,6 @@ def test_names_and_bytes_of_the_parameters_and_the_share_of_right_rows():
     without = dataclasses.replace(task, bias=False)
     assert model.parameter_names(task) == ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]
     assert model.parameter_names(without) == ["layer0.weight", "layer1.weight"]
-    assert model.parameter_bytes(task) == 4 * (12 + 4 + 8 + 2)
-    assert model.parameter_bytes(without) == 4 * (12 + 8)
     for each in (task, without, *PRESETS.values()):
         assert model.parameter_bytes(each) == sum(value.nbytes for value in model.initial_weights(each).values())
         assert list(model.initial_weights(each)) == model.parameter_names(each)
