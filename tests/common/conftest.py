@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import itertools
 import os
+import subprocess
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -58,6 +59,24 @@ def refusal():
         return text
 
     return refused
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """What git prints in `folder`."""
+    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false"]
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit(folder: Path, files: Mapping[str, str]) -> str:
+    """Write these files, texts by paths, commit all that changed, and return the commit."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "a change")
+    return git(folder, "rev-parse", "HEAD")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,8 +130,7 @@ def training_processes(launcher):
 
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    ("strategy", "victim"),
-    [(MULTI_WORKER, "rank 1"), (MULTI_WORKER, "rank 0"), (PARAMETER_SERVER, "server 0")],
+    ("strategy", "victim"), [(MULTI_WORKER, "rank 1"), (MULTI_WORKER, "rank 0"), (PARAMETER_SERVER, "server 0")]
 )
 def test_a_process_that_dies_ends_the_run_long_before_its_deadline(strategy, victim, tmp_path):
     launcher = start_locally(strategy, task_for(tmp_path, steps=1_000_000, deadline_seconds=200.0))

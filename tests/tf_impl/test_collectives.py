@@ -7,13 +7,7 @@ import pytest
 from common.launching.launch import python_for
 from tests.conftest import run_command
 from tests.laboratory import assert_as_declared, assert_nothing_sent, assert_sent_by_formula, measured
-from tf_impl.libraries import (
-    COLLECTIVES,
-    HIERARCHICAL_COPY,
-    MIRRORED_COLLECTIVES,
-    REDUCTION,
-    REDUCTION_TO_ONE_DEVICE,
-)
+from tf_impl.libraries import COLLECTIVES, HIERARCHICAL_COPY, MIRRORED_COLLECTIVES, REDUCTION, REDUCTION_TO_ONE_DEVICE
 
 LARGEST = 2**20
 SIZES = {"8": 8, "4K": 2**12, "1M": LARGEST}

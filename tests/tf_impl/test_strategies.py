@@ -8,19 +8,10 @@ import pytest
 from common.contract.task import Task
 from common.declarations.strategy import label
 from common.errors import UserError
-from tf_impl.strategies import (
-    CENTRAL_STORAGE,
-    KERAS_MIRRORED,
-    MIRRORED,
-    MULTI_WORKER_MIRRORED,
-    ONE_DEVICE,
-    PARAMETER_SERVER,
-    TENSORFLOW,
-    cluster_is_given,
-    task_in,
-)
+from tf_impl import strategies
+from tf_impl.strategies import CENTRAL_STORAGE, KERAS_MIRRORED, MIRRORED, MULTI_WORKER_MIRRORED, PARAMETER_SERVER
 
-LOOPS = (ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, MULTI_WORKER_MIRRORED)
+LOOPS = (strategies.ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, MULTI_WORKER_MIRRORED)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +51,6 @@ def test_parameter_servers_follow_the_oracle_when_they_wait_for_all_workers():
     assert all(strategy.is_synchronous(strategy.options()) for strategy in (*LOOPS, KERAS_MIRRORED))
 
 
-# Launches
-
-
 def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "here"}
@@ -70,9 +58,9 @@ def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
     for name, value in step.items():
         monkeypatch.setenv(name, value)
     for name, value in (("SLURM_TASK_PID", str(os.getpid())), ("TF_CONFIG", "{}")):
-        assert not cluster_is_given()
+        assert not strategies.cluster_is_given()
         monkeypatch.setenv(name, value)
-        assert cluster_is_given()
+        assert strategies.cluster_is_given()
         monkeypatch.delenv(name)
 
 
@@ -87,17 +75,14 @@ def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
     ],
 )
 def test_a_process_tells_by_its_tf_config_whether_it_is_a_worker_or_a_server(config, task):
-    assert task_in({"TF_CONFIG": config}) == task
-    assert task_in({}) is None
-
-
-# Traffic
+    assert strategies.task_in({"TF_CONFIG": config}) == task
+    assert strategies.task_in({}) is None
 
 
 @pytest.mark.parametrize(
     ("strategy", "workers", "options", "sent"),
     [
-        *((strategy, 4, {}, 0) for strategy in (ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, KERAS_MIRRORED)),
+        *((strategy, 4, {}, 0) for strategy in (*LOOPS[:3], KERAS_MIRRORED)),
         (MULTI_WORKER_MIRRORED, 4, {}, 6000),
         (PARAMETER_SERVER, 1, {}, 2000),
         (PARAMETER_SERVER, 4, {}, 2000),
@@ -110,5 +95,5 @@ def test_workers_with_a_thousand_bytes_of_gradients_send_what_the_formula_says(s
 
 
 def test_tensorflow_prints_errors_alone_and_one_process_spans_no_hosts():
-    assert TENSORFLOW.settings(600, 1, "lo") == {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    assert MIRRORED.family.settings(600, 1, "lo") == {"TF_CPP_MIN_LOG_LEVEL": "2"}
     assert MIRRORED.launcher.across_hosts is None

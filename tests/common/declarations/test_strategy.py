@@ -7,19 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from common.declarations.strategy import (
-    ExchangeOptions,
-    Launch,
-    Options,
-    ReplicaOptions,
-    Traffic,
-    has_exchange,
-    label,
-    mpirun,
-    option,
-    other_maths,
-    ring_all_reduce,
-)
+from common.declarations import strategy
+from common.declarations.strategy import ExchangeOptions, Options, ReplicaOptions, label, option, other_maths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +53,13 @@ def test_a_choice_that_cannot_be_meant_is_refused(declare, refusal, values, said
 
 
 def test_options_say_whether_gradients_are_exchanged_and_the_maths_changed(declare):
-    assert has_exchange(Options())
-    assert has_exchange(ExchangeOptions())
-    assert not has_exchange(ReplicaOptions(exchange=False))
+    assert strategy.has_exchange(Options())
+    assert strategy.has_exchange(ExchangeOptions())
+    assert not strategy.has_exchange(ReplicaOptions(exchange=False))
     options = declare().options
     assert other_maths(options()) == other_maths(options(packed=False, exchange=False)) == []
     assert other_maths(options(codec="fp16", packed=False)) == ["codec"]
-    assert declare().traffic(1000, 4, Options()) == Traffic(None, "no formula is declared")
+    assert declare().traffic(1000, 4, Options()) == strategy.Traffic(None, "no formula is declared")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +89,7 @@ def test_a_strategy_is_synchronous_with_the_values_that_it_declares(declare):
 
 def test_in_a_ring_all_reduce_each_worker_sends_twice_the_gradients_but_for_one_share():
     for workers, sent in ((1, 0), (2, 2000), (4, 6000), (5, 8000)):
-        traffic = ring_all_reduce(1000, workers, Options())
+        traffic = strategy.ring_all_reduce(1000, workers, Options())
         assert traffic.bytes_per_step == sent == pytest.approx(workers * 2 * (workers - 1) / workers * 1000)
     assert "2 (N - 1)" in traffic.formula
     assert "Patarasuk & Yuan" in traffic.source
@@ -110,15 +99,15 @@ def test_mpirun_is_the_environments_own_or_else_the_systems_and_root_has_to_say_
     tmp_path, monkeypatch, refusal
 ):
     python = tmp_path / "numpy-alone" / "bin" / "python"
-    launch = Launch(python, ["numpy_impl/threads.py"], 4, 29500, Options())
+    launch = strategy.Launch(python, ["numpy_impl/threads.py"], 4, 29500, Options())
     own, systems = (tmp_path / folder / "mpirun" for folder in ("numpy-alone/bin", "system"))
     monkeypatch.setenv("PATH", str(systems.parent))
-    said = refusal(lambda: mpirun(launch))
+    said = refusal(lambda: strategy.mpirun(launch))
     assert said == "There is no mpirun: run `nox -s numpy-alone` once, or install Open MPI."
     for path in (systems, own):
         path.parent.mkdir(parents=True)
         path.touch(mode=0o755)
-        assert mpirun(launch)[0] == str(path)
+        assert strategy.mpirun(launch)[0] == str(path)
     for user, is_told in ((0, True), (1000, False)):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        assert ("--allow-run-as-root" in mpirun(launch)) is is_told
+        assert ("--allow-run-as-root" in strategy.mpirun(launch)) is is_told

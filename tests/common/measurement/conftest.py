@@ -31,17 +31,13 @@ class Time:
         self.on_reading()
         return self.now
 
-    def since_start(self) -> float:
-        """Seconds since the process started."""
-        return self.now
-
 
 @pytest.fixture
 def time(monkeypatch):
     time = Time()
     for module in (clock_module, run_module):
         monkeypatch.setattr(module, "time", time)
-    monkeypatch.setattr(startup, "seconds_since_start", lambda: time.since_start())
+    monkeypatch.setattr(startup, "seconds_since_start", lambda: time.now)
     # What happens around windows takes real time.
     monkeypatch.setattr(Meter, "start", lambda meter: None)
     monkeypatch.setattr(Meter, "stop", lambda meter, window: window)

@@ -4,16 +4,15 @@ import mmap
 import os
 import platform
 import socket
-import subprocess
 from importlib import metadata
 from unittest.mock import Mock
 
 import pytest
 
 from common.contract.task import Task
-from common.errors import UserError
 from common.measurement import limits, machine
 from common.measurement.machine import Pinning
+from tests.common.conftest import commit, git
 
 CORES = [0, 2, 4, 5, 6, 7, 8, 9]
 
@@ -147,20 +146,13 @@ def test_gpus_are_named_in_the_drivers_order_where_there_is_one(monkeypatch):
 
 
 def test_the_commit_is_that_of_the_checkout_and_changed_files_are_marked_but_not_new_ones(tmp_path, monkeypatch):
-    def git(*arguments):
-        identity = ("-c", "user.name=A Tester", "-c", "user.email=tester@example.org", "-c", "commit.gpgsign=false")
-        command = ["git", "-C", str(tmp_path), *identity, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
     monkeypatch.setattr(machine, "ROOT", tmp_path)
-    (tmp_path / "machine.py").write_text("first")
-    git("init", "--quiet")
-    git("add", ".")
-    git("commit", "--quiet", "--no-verify", "--message", "First")
+    git(tmp_path, "init", "--quiet")
+    first = commit(tmp_path, {"machine.py": "first"})
     (tmp_path / "record.json").write_text("{}")
-    assert machine.git_commit() == git("rev-parse", "HEAD")
+    assert machine.git_commit() == first
     (tmp_path / "machine.py").write_text("second")
-    assert machine.git_commit() == f"{git('rev-parse', 'HEAD')}+changes"
+    assert machine.git_commit() == f"{first}+changes"
 
 
 def test_without_git_there_is_no_commit_and_pythons_own_variables_are_told(monkeypatch, tmp_path):
@@ -187,18 +179,12 @@ def test_a_private_network_is_what_the_launcher_says_it_is_and_its_bytes_are_cou
 
 
 @pytest.fixture
-def refused(monkeypatch, tmp_path):
+def refused(monkeypatch, tmp_path, refusal):
     """A function that expects to be refused to measure by a lock of this test's, and returns why."""
     (tmp_path / "locked").mkdir()
     monkeypatch.setattr(machine, "_LOCKED", tmp_path / "locked")
     monkeypatch.setattr(machine, "_CLAIM", f"\0lockstep-measures-{os.getpid()}")
-
-    def why():
-        with pytest.raises(UserError) as caught, machine.alone():
-            pass
-        return str(caught.value)
-
-    return why
+    return lambda: refusal(lambda: machine.alone().__enter__())
 
 
 def test_comparisons_in_two_networks_or_with_two_folders_exclude_each_other_until_one_ends(

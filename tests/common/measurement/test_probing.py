@@ -13,16 +13,8 @@ from common.declarations.strategy import Probe
 from common.measurement import probing
 from common.measurement.machine import Pinning
 from common.measurement.world import World
-from common.records.ceiling import (
-    AS_TRAINED,
-    FOLDER,
-    Ceiling,
-    ClockedProduct,
-    Product,
-    Window,
-    gigaflops,
-    read_ceilings,
-)
+from common.records import ceiling
+from common.records.ceiling import AS_TRAINED, Ceiling, ClockedProduct, Product, Window, gigaflops
 from common.records.files import read_record
 
 ALONE = World(pinning=Pinning([0], oversubscribed=False))
@@ -49,9 +41,6 @@ def entry(product, seconds, way=AS_TRAINED):
     """A product that took so long, as a ceiling has it."""
     windows = [Window(repetitions=10, seconds=10 * seconds * factor) for factor in (0.5, 1.0, 3.0)]
     return ClockedProduct(**structs.asdict(product), way=way, windows=windows)
-
-
-# The products
 
 
 def test_a_step_has_the_products_and_the_operations_of_the_contracts_own_pass():
@@ -87,9 +76,6 @@ def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows
     assert probing.rows_per_worker(Task(scaling=scaling, batch=64), 4) == rows
 
 
-# The clock
-
-
 @pytest.mark.parametrize(
     ("tries", "window_seconds", "slowest", "calls_of_each"),
     [
@@ -121,9 +107,6 @@ def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_st
     assert happened[:5] == ["device", "clock", "work", "device", "clock"]
 
 
-# What a probe leaves
-
-
 def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(finished, monkeypatch, capsys):
     monkeypatch.setenv("B", "7")
     monkeypatch.delenv("A", raising=False)
@@ -149,9 +132,9 @@ def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(finishe
 
 def test_those_of_a_comparison_are_read_in_the_order_of_their_names(tmp_path, finished):
     for name, workers in (("b", 2), ("a", 1)):
-        finished(workers=workers, name=f"{FOLDER}/{name}.json")
-    assert [found.world_size for found in read_ceilings(tmp_path)] == [1, 2]
-    assert read_ceilings(tmp_path / "elsewhere") == []
+        finished(workers=workers, name=f"{ceiling.FOLDER}/{name}.json")
+    assert [found.world_size for found in ceiling.read_ceilings(tmp_path)] == [1, 2]
+    assert ceiling.read_ceilings(tmp_path / "elsewhere") == []
 
 
 def test_the_instruction_sets_are_those_of_the_first_processor_that_matter():

@@ -30,8 +30,7 @@ def test_evidence_are_the_first_three_steps_two_on_the_way_and_the_last_two():
 
 
 @pytest.mark.parametrize(
-    ("warmup", "evidence"),
-    [(1, [0, 1]), (3, [0, 1, 26, 27, 28]), (5, [0, 1, 26, 27, 28, 53, 54, 55])],
+    ("warmup", "evidence"), [(1, [0, 1]), (3, [0, 1, 26, 27, 28]), (5, [0, 1, 26, 27, 28, 53, 54, 55])]
 )
 def test_a_short_warm_up_has_less_evidence(warmup, evidence):
     task = Task(steps=50 + warmup, warmup_steps=warmup)

@@ -11,19 +11,7 @@ from safetensors.numpy import save_file
 from common.contract import oracle
 from common.launching.planned import PlannedLaunch
 from common.records import certificate
-from common.records.certificate import (
-    ALL_REASONS,
-    DEVIATES,
-    FOLLOWS,
-    MOSTLY_FAILED,
-    NOT_COMPARED,
-    REASONS,
-    Certificate,
-    compare,
-    deviating,
-    reasons_not_ranked,
-    trusted,
-)
+from common.records.certificate import DEVIATES, FOLLOWS, NOT_COMPARED, REASONS, Certificate
 from common.sessions.compare import compute_oracles
 from tests.changes import changed
 from tests.reports.records import (
@@ -33,10 +21,8 @@ from tests.reports.records import (
     mistaken,
     named,
     over_hosts,
-    reading,
     task_of,
     unfinished,
-    varied,
 )
 
 SMOOTH = task_of(1, "pathway", steps=20, warmup_steps=5, window_steps=5)
@@ -44,7 +30,7 @@ SMOOTH = task_of(1, "pathway", steps=20, warmup_steps=5, window_steps=5)
 
 
 def compared(folder, *records, changed=()) -> list[Certificate]:
-    return compare(named(*records), folder, changed)
+    return certificate.compare(named(*records), folder, changed)
 
 
 def shards(losses, shard_losses):
@@ -85,12 +71,12 @@ def test_without_evidence_or_a_recipe_and_of_other_records_nothing_is_compared(t
 
 def test_a_mistake_is_the_note_of_what_deviates_and_its_record_is_not_trusted(tmp_path):
     right = make_record(workers=2)
-    wrong = changed(right, reading=reading(right.task, "AVERAGE", 2, right.shard_losses, "It is wrong. Mend it."))
+    wrong = mistaken(right, "It is wrong. Mend it.")
     [first, second] = compared(tmp_path, right, wrong)
     assert (first.verdict, first.note) == (FOLLOWS, "")
     assert (second.verdict, second.note) == (DEVIATES, "It is wrong. Mend it.")
     assert second.rounding > 1 > first.rounding
-    assert [*trusted(named(right, wrong), tmp_path)] == ["amber_ring-2w-00"]
+    assert [*certificate.trusted(named(right, wrong), tmp_path)] == ["amber_ring-2w-00"]
 
 
 def test_a_comparison_has_what_its_updates_were_made_of(tmp_path):
@@ -123,7 +109,7 @@ def test_a_loss_that_is_not_finite_deviates_in_any_step(tmp_path, task):
 
 @pytest.mark.parametrize("mistake", [True, False])
 def test_other_maths_neither_follows_nor_deviates_whatever_its_updates(tmp_path, mistake):
-    rounded = varied("amber_ring", 2, rounding="fp16")
+    rounded = make_record(workers=2, options=MadeUpOptions(rounding="fp16"))
     [comparison] = compared(tmp_path, mistaken(rounded) if mistake else rounded)
     assert comparison.verdict == "other maths"
     assert comparison.other_maths == "rounding"
@@ -180,12 +166,12 @@ def test_final_weights_are_found_where_the_record_says_or_else_beside_it(tmp_pat
 
 
 def comparison(strategy: str = "a", workers: int = 2, **fields) -> Certificate:
-    [one] = compare(named(make_record()), Path())
+    [one] = certificate.compare(named(make_record()), Path())
     return dataclasses.replace(one, **{"strategy": strategy, "without_hosts": strategy, "workers": workers} | fields)
 
 
 def reasons(*comparisons: Certificate, records=()) -> dict:
-    return reasons_not_ranked(comparisons, named(*records))
+    return certificate.reasons_not_ranked(comparisons, named(*records))
 
 
 def test_ranked_is_what_follows_with_exchange_and_else_the_gravest_reason_is_given():
@@ -195,15 +181,15 @@ def test_ranked_is_what_follows_with_exchange_and_else_the_gravest_reason_is_giv
     assert reasons(comparison(exchange=False, verdict=DEVIATES)) == {}
     every = [comparison(verdict=verdict) for verdict in REASONS]
     assert reasons(*reversed(every)) == {("a", 2): REASONS[DEVIATES]}
-    assert ALL_REASONS[0] == REASONS[DEVIATES]
+    assert certificate.ALL_REASONS[0] == REASONS[DEVIATES]
     wrong = comparison(verdict=DEVIATES, note="wrong")
-    found = deviating([wrong, wrong, comparison(), dataclasses.replace(wrong, exchange=False, workers=1)])
+    found = certificate.deviating([wrong, wrong, comparison(), dataclasses.replace(wrong, exchange=False, workers=1)])
     assert found == ["a with 2 workers, digits (wrong)", "a with 1 worker without exchange, digits (wrong)"]
 
 
 def test_launches_that_mostly_fail_are_not_ranked():
     records = [make_record("amber_ring", 2), unfinished("failed", "It crashed.")]
-    for added, reason in (([], ""), (records[1:], MOSTLY_FAILED)):
+    for added, reason in (([], ""), (records[1:], certificate.MOSTLY_FAILED)):
         assert reasons(comparison("amber_ring"), records=[*records, *added]) == {("amber_ring", 2): reason}
 
 

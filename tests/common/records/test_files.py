@@ -16,18 +16,10 @@ from msgspec import structs
 from common.contract.task import Task
 from common.declarations.sweep import Sweep
 from common.errors import UserError
-from common.records import ceiling
+from common.records import ceiling, files
 from common.records.ceiling import Ceiling
 from common.records.collective_times import CollectivesRecord, Replayed
-from common.records.files import (
-    EARLIER_VERSIONS,
-    GONE,
-    damaged_records,
-    read_record,
-    read_records,
-    to_json,
-    write_record,
-)
+from common.records.files import EARLIER_VERSIONS, damaged_records, read_record, read_records, to_json, write_record
 from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Host, Link, Machine, Virtual
 from common.records.quotation import Quotation
 from common.records.trace import Message
@@ -69,7 +61,6 @@ KINDS = {
         exchange=[ceiling.Window(repetitions=1, seconds=0.5)],
     ),
 }
-every_kind = pytest.mark.parametrize("record", KINDS.values(), ids=KINDS)
 
 
 @pytest.fixture
@@ -94,7 +85,7 @@ def with_value(values: dict, place: tuple, value: object) -> dict:
     return changed
 
 
-@every_kind
+@pytest.mark.parametrize("record", KINDS.values(), ids=KINDS)
 def test_a_record_comes_back_as_it_was_written_and_is_taken_for_no_other_kind(record, path, refusal):
     write_record(path, record)
     assert read_record(path, type(record)) == record
@@ -267,7 +258,7 @@ def test_a_launch_of_an_earlier_commit_is_read_and_comes_back_and_damage_is_refu
     values, record = json.loads(EARLIER.read_text()), read_record(EARLIER, Record)
     assert values["schema_version"] == EARLIER_VERSIONS[0] == SCHEMA_VERSION - 2
     assert record.schema_version == SCHEMA_VERSION
-    assert values.keys() >= GONE
+    assert values.keys() >= files.GONE
     assert (record.losses, record.options, record.host.cores) == (values["losses"], values["options"], 2)
     assert [to_json(window) for window in record.windows] == values["windows"]
     assert (record.recipe, record.reading, record.evidence_sha256) == ("", None, "")

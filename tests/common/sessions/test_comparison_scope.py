@@ -17,16 +17,8 @@ from common.errors import UserError
 from common.launching.planned import Hosts, Size
 from common.measurement import limits
 from common.records.metrics import ring_bound
-from common.sessions.comparison_scope import (
-    Scope,
-    is_oversubscribed,
-    main_worlds,
-    not_made,
-    plan_table,
-    whole_round,
-    with_steps_for,
-    worlds,
-)
+from common.sessions import comparison_scope
+from common.sessions.comparison_scope import Scope, not_made, whole_round, worlds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +70,8 @@ QUICK = {"one_alone", "one_threads", "two_alone", "two_replicas", "two_servers"}
 ALONE = {"one_alone", "two_alone"}
 
 
-def launches_of(scope, repetition=1, seed=0, purpose=None):
-    launches = whole_round(scope, repetition, random.Random(seed)).launches
-    return [launch for launch in launches if purpose in (None, launch.purpose)]
+def launches_of(scope, repetition=1, seed=0):
+    return whole_round(scope, repetition, random.Random(seed)).launches
 
 
 # The worlds
@@ -112,7 +103,7 @@ def test_what_is_quick_where_it_is_made_is_left_out_with_the_remedy_elsewhere(kn
 )
 def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, cores, count, scope, workers):
     cores(count)
-    assert {name: size.workers for name, size in main_worlds(Scope(**scope)).items()} == workers
+    assert {name: size.workers for name, size in comparison_scope.main_worlds(Scope(**scope)).items()} == workers
 
 
 VIRTUAL, REAL = (Hosts(count=4, slots=2, cores=1, cores_together=cores) for cores in (2, None))
@@ -130,7 +121,10 @@ VIRTUAL, REAL = (Hosts(count=4, slots=2, cores=1, cores_together=cores) for core
 )
 def test_more_threads_than_cores_are_oversubscribed(known, cores, name, spread, fitting, oversubscribed):
     cores(4)
-    found = [is_oversubscribed(Scope(spread=spread), known[name], size) for size in (fitting, oversubscribed)]
+    found = [
+        comparison_scope.is_oversubscribed(Scope(spread=spread), known[name], size)
+        for size in (fitting, oversubscribed)
+    ]
     assert found == [False, True]
 
 
@@ -155,7 +149,7 @@ def test_over_hosts_workers_are_placed_evenly_on_as_many_as_have_the_slots(known
 @pytest.mark.parametrize(("bits", "seconds"), [(1e6, 8 * 13.4), (1e7, 20), (1e8, 20), (1e9, None), (None, None)])
 def test_where_the_link_is_slow_a_launch_has_as_few_steps_as_fill_its_time(bits, seconds):
     task = dataclasses.replace(PRESETS["pathway"], workers=2)
-    fitted = with_steps_for(task, Size(2, 2, bits))
+    fitted = comparison_scope.with_steps_for(task, Size(2, 2, bits))
     if seconds is None:
         assert fitted == task
         return
@@ -304,7 +298,7 @@ def test_a_scope_that_means_nothing_is_refused(known, values, words):
 def test_the_table_has_a_row_per_launch_in_order(known):
     rounds = [whole_round(Scope(), repetition, random.Random(0)) for repetition in (1, 2)]
     launches = [launch for each in rounds for launch in each.launches]
-    table = plan_table(rounds, order_seed=7, margin=0.02)
+    table = comparison_scope.plan_table(rounds, order_seed=7, margin=0.02)
     columns = ["position", "launch", "strategy", "label", "workers", "exchange", "repetition", "purpose"]
     assert table[columns].to_numpy().tolist() == [
         [

@@ -3,7 +3,6 @@ ours."""
 
 import dataclasses
 import os
-import subprocess
 from contextlib import suppress
 
 import pytest
@@ -12,27 +11,10 @@ from common.paths import ROOT
 from common.records.header import SCHEMA_VERSION
 from common.sessions import other_checkout
 from common.sessions.other_checkout import RECORDS, Against, find
+from tests.common.conftest import commit, git
 
 HEADER, EARLIER = "common/records/header.py", "common/records/training.py"
 """Where commits have the version of their records."""
-
-
-def git(folder, *arguments):
-    """What git prints in `folder`."""
-    identity = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org"]
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def commit(folder, files=()):
-    """Write these files, texts by paths, commit all that changed, and return the commit."""
-    for name, text in dict(files).items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "a change")
-    return git(folder, "rev-parse", "HEAD")
 
 
 @pytest.fixture
