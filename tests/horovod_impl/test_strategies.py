@@ -55,9 +55,6 @@ def test_elastic_is_over_gloo_and_what_keras_computes_differently_is_refused_wit
         strategy.check(task, strategy.options(), 2, 0)
 
 
-# Launches
-
-
 def launch_of(strategy, workers=4, hosts=(), **options):
     script = [strategy.script, "--batch", "32"]
     return Launch(Path("/environment/bin/python"), script, workers, 29500, strategy.options(**options), hosts)
@@ -90,9 +87,6 @@ def test_over_hosts_what_is_elastic_keeps_to_the_interface_that_all_have(interfa
     [[elastic], _] = TORCH.launcher.across_hosts(launch_of(TORCH, hosts=(first, second), commit_steps=50))
     world = ["/environment/bin/horovodrun", "--gloo", "--disable-cache", "-np", "4", "-H", "host1:2,host2:2"]
     assert elastic == [*world, *network, *ELASTIC, "/environment/bin/python", TORCH.script, "--batch", "32"]
-
-
-# The comparison
 
 
 def test_the_full_profile_has_both_controllers_at_horovods_own_and_the_best_setting_and_with_a_timeline():

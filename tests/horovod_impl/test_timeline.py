@@ -62,12 +62,9 @@ def test_each_phase_of_gradients_is_told_apart_and_counts_once(path_of, events, 
     assert phases == pytest.approx({name: times * seconds for name, seconds in ONE.items()})
 
 
-def test_an_exchange_has_the_bytes_of_its_gradient_and_lasts_until_that_is_back(path_of):
+def test_an_exchange_lasts_until_its_gradient_is_back_and_those_that_overlap_are_one(path_of):
     [exchange] = exchanges(path_of(OTHER + exchanged(1, operation="MPI_ALLREDUCE")))
     assert exchange == Exchange(pytest.approx((0.0, 205e-6)), 2 * 5 * 4, "float32", step=1)
-
-
-def test_gradients_are_one_message_unless_one_begins_when_the_other_ends(path_of):
     together = exchanged(1, data_type="float16") + exchanged(2, 1, shape="[7]", data_type="float16")
     [exchange] = exchanges(path_of(together))
     # From when the second was ready until the second was back.

@@ -93,9 +93,6 @@ def test_a_folder_stands_behind_those_of_its_bases_and_a_family_is_known_by_its_
     assert catalogue.families()["f"] == known["d_alone"].family
 
 
-# The declarations that there are
-
-
 @pytest.mark.parametrize("strategy", catalogue.strategies().values(), ids=lambda strategy: strategy.name)
 def test_speed_up_is_over_what_distributes_nothing_and_every_value_is_one_that_options_take(strategy):
     assert (strategy.base is None) == (strategy.most_workers == 1)

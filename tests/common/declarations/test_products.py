@@ -1,19 +1,11 @@
 """common/declarations/products.py: what can't be meant is refused, and what can leads back to its arguments."""
 
-import dataclasses
-
 import pytest
 
 from common.command_line import options_of
 from common.declarations.arguments import parse
-from common.declarations.products import MatrixProgram, Products, check_workers
-from common.declarations.strategy import PROCESS
-from tests.common.conftest import NUMPY
-
-ALONE = MatrixProgram(
-    name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS
-)
-SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
+from common.declarations.products import Products, check_workers
+from tests.common.records.matrix_records import ALONE, SHARED
 
 
 @pytest.mark.parametrize(

@@ -211,13 +211,8 @@ def test_a_package_index_that_does_not_answer_is_named_as_the_cause(index, monke
 
 def test_the_cause_is_one_line_whichever_way_uv_writes_its_errors():
     for cause in ("Caused by", "cause"):
-        lines = [
-            "warning: nothing is linked",
-            "error: Failed to extract: `a.whl`",
-            f"{cause}: No space left.",
-            "hint: b",
-        ]
-        assert installation._cause_of_uv(lines) == "Failed to extract: `a.whl`: No space left"
+        output = f"warning: nothing is linked\nerror: Failed to extract: `a.whl`\n{cause}: No space left.\nhint: b"
+        assert installation._cause_of_uv(output.splitlines()) == "Failed to extract: `a.whl`: No space left"
 
 
 def test_a_second_maker_waits_for_the_first(index, capsys):

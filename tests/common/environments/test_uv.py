@@ -152,9 +152,6 @@ def test_a_script_s_pip_asks_the_indexes_that_the_user_has_named_to_uv(monkeypat
     }
 
 
-# The list of exact versions
-
-
 def test_each_pin_of_the_project_is_in_the_list_of_versions_with_the_libraries_of_cuda_builds():
     lines = inventory.CONSTRAINTS.read_text(encoding="utf-8").splitlines()
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]

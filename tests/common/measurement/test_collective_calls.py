@@ -44,9 +44,6 @@ def cell_of(record):
     return Cell(**line)
 
 
-# Single collectives
-
-
 def test_a_rank_that_comes_late_shows_as_arrival_and_not_as_transfer(tmp_path):
     processes, late_seconds = Processes(RANKS), 0.02
     sweep = Sweep(collectives=(Collective.ALL_REDUCE,), sizes=("8",), iterations=8, warmup_iterations=0, check=False)
@@ -71,9 +68,6 @@ def test_a_rank_that_comes_late_shows_as_arrival_and_not_as_transfer(tmp_path):
     # On a busy machine some calls take longer, and either rank may come later yet.
     assert min(late[0::2]) < late_seconds / 2
     assert min(transfer_seconds(cell)[1::2]) < late_seconds / 2
-
-
-# The messages of a step, sent one after another in each call
 
 
 def prepare(collective, elements, sent, spoil=lambda collective, results: results):

@@ -7,20 +7,16 @@ import time
 import numpy as np
 import pytest
 
-from common.declarations.products import MatrixProgram, Products
-from common.declarations.strategy import PROCESS
+from common.declarations.products import Products
 from common.errors import LaunchFailedError
 from common.measurement import matrix_calls as matrix
 from common.measurement.matrix_calls import Matrices, inputs, measure
 from common.measurement.world import World
 from common.records.files import read_record
 from common.records.matrix_products import MatrixRecord, call_seconds
-from tests.common.conftest import NUMPY, OVERSUBSCRIBED
+from tests.common.conftest import OVERSUBSCRIBED
+from tests.common.records.matrix_records import ALONE, SHARED
 
-ALONE = MatrixProgram(
-    name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS
-)
-SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
 WORLD = World(pinning=OVERSUBSCRIBED)
 
 
@@ -32,9 +28,6 @@ def by_numpy(matrices):
         parts.end("product")
 
     return multiply
-
-
-# The matrices
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, 1024])
@@ -67,9 +60,6 @@ def test_each_wrong_element_of_a_product_is_noticed_and_one_told_with_its_place(
         "1 of 16 elements of a product of size 4 are wrong; that in row 2 and column 3 is "
         f"{matrices.c[2, 3]:g} where {matrices.c[2, 3] - 1:g} belongs"
     )
-
-
-# The loop
 
 
 def test_every_timed_call_is_kept_with_its_parts(tmp_path, capsys):

@@ -71,11 +71,6 @@ def test_convolutions_and_the_products_at_each_position_of_a_text_are_among_them
     assert {each.rows for each in texts} == {16 * 32}
 
 
-@pytest.mark.parametrize(("scaling", "rows"), [("weak", 64), ("strong", 16)])
-def test_a_worker_has_its_part_of_a_global_batch_or_all_of_its_own(scaling, rows):
-    assert probing.rows_per_worker(Task(scaling=scaling, batch=64), 4) == rows
-
-
 @pytest.mark.parametrize(
     ("tries", "window_seconds", "slowest", "calls_of_each"),
     [

@@ -24,6 +24,7 @@ from common.records.files import read_record
 from common.records.header import PRESENTATION
 from common.records.metrics import throughput
 from common.records.training import Memory, Record
+from tests.common.conftest import ThreadOptions
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
@@ -34,9 +35,6 @@ def trained(run, rows=lambda batch: 64, **facts):
         run.observe(1.0, rows(batch))
     run.finish(**facts)
     return read_record(run.record_path, Record)
-
-
-# The record
 
 
 def test_rank_0_writes_one_record_with_every_key_of_the_schema_and_prints_it_once(
@@ -163,27 +161,21 @@ def test_what_a_worker_holds_and_what_its_strategy_knows_beside_it_are_in_the_re
     assert (record.restarted_workers, record.staleness) == (2, [0, 1])
 
 
-# Replicas
+CHECKING = ThreadOptions(check_replicas=True)
 
 
-@pytest.fixture
-def checking(declare):
-    """Options with which replicas are compared after every step."""
-    return declare().options(check_replicas=True)
-
-
-def test_the_first_replica_that_differs_by_a_bit_is_named_with_parameter_and_step(numpy_launch, checking):
+def test_the_first_replica_that_differs_by_a_bit_is_named_with_parameter_and_step(numpy_launch):
     def spoil(state, rank, step):
         if (rank, step) == (1, 4):
             state["layer1.bias"].view(np.uint32)[3] ^= 1
 
     with pytest.raises(LaunchFailedError, match=r"After step 4 the parameter layer1.bias of rank 1 differs"):
-        numpy_launch(TASK, 2, options=checking, spoil=spoil)
+        numpy_launch(TASK, 2, options=CHECKING, spoil=spoil)
     numpy_launch(TASK, 2, spoil=spoil)
 
 
-def test_replicas_of_one_process_are_compared_too_after_the_last_step_of_a_call(one_worker, checking):
-    run = one_worker(TASK, options=checking)
+def test_replicas_of_one_process_are_compared_too_after_the_last_step_of_a_call(one_worker):
+    run = one_worker(TASK, options=CHECKING)
     replicas = [run.initial_state, run.initial_state]
     run.export_with(lambda: run.initial_state, replicas=lambda: replicas)
     groups = run.grouped_steps(4)

@@ -3,7 +3,6 @@
 import dataclasses
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ def clocked(windows):
     return [(start, stop) for start, stop in pairwise(windows.edges) if start not in windows.unclocked]
 
 
-def test_evidence_are_the_first_three_steps_two_on_the_way_and_the_last_two():
+def test_evidence_are_the_first_three_steps_two_on_the_way_and_the_last_two_and_less_after_a_short_warm_up():
     windows = windows_of(DIGITS, 0, 0.5)
     assert windows.evidence == [0, 1, 2, 3, 171, 172, 173, 298, 299, 300]
     assert len(windows.evidence) == MOST_STATES
@@ -27,14 +26,9 @@ def test_evidence_are_the_first_three_steps_two_on_the_way_and_the_last_two():
     ]
     assert windows.end(0) == 1
     assert windows.end(100) == 121
-
-
-@pytest.mark.parametrize(
-    ("warmup", "evidence"), [(1, [0, 1]), (3, [0, 1, 26, 27, 28]), (5, [0, 1, 26, 27, 28, 53, 54, 55])]
-)
-def test_a_short_warm_up_has_less_evidence(warmup, evidence):
-    task = Task(steps=50 + warmup, warmup_steps=warmup)
-    assert windows_of(task, 0, 0.5).evidence == evidence
+    short_warm_ups = {1: [0, 1], 3: [0, 1, 26, 27, 28], 5: [0, 1, 26, 27, 28, 53, 54, 55]}
+    for warmup, evidence in short_warm_ups.items():
+        assert windows_of(Task(steps=50 + warmup, warmup_steps=warmup), 0, 0.5).evidence == evidence
 
 
 def test_the_step_on_the_way_may_be_before_any_window_but_the_first_and_a_fault_is_an_edge():

@@ -1,9 +1,17 @@
-"""Made-up records of launches that multiplied matrices, whose numbers can be worked out by hand."""
+"""Made-up programs that multiply matrices, and records of their launches, whose numbers can be worked out by hand."""
 
-from common.declarations.products import Products
+import dataclasses
+
+from common.declarations.products import MatrixProgram, Products
+from common.declarations.strategy import PROCESS
 from common.records.files import from_json
 from common.records.matrix_products import Cell, MatrixRecord
+from tests.common.conftest import NUMPY
 
+ALONE = MatrixProgram(
+    name="numpy_alone", title="NumPy alone", kind="alone", script="none.py", family=NUMPY, launcher=PROCESS
+)
+SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", kind="rows")
 KINDS = {"naive": "naive", "alone": "alone", "rows_gloo": "rows", "rows_mpi": "rows", "reduction_mpi": "reduction"}
 
 

@@ -69,7 +69,7 @@ def test_without_evidence_or_a_recipe_and_of_other_records_nothing_is_compared(t
     assert edited.note == certificate.CHANGED
 
 
-def test_a_mistake_is_the_note_of_what_deviates_and_its_record_is_not_trusted(tmp_path):
+def test_what_updates_were_made_of_is_told_and_what_made_a_mistake_deviates_with_its_note_and_is_not_trusted(tmp_path):
     right = make_record(workers=2)
     wrong = mistaken(right, "It is wrong. Mend it.")
     [first, second] = compared(tmp_path, right, wrong)
@@ -77,19 +77,16 @@ def test_a_mistake_is_the_note_of_what_deviates_and_its_record_is_not_trusted(tm
     assert (second.verdict, second.note) == (DEVIATES, "It is wrong. Mend it.")
     assert second.rounding > 1 > first.rounding
     assert [*certificate.trusted(named(right, wrong), tmp_path)] == ["amber_ring-2w-00"]
+    # What its updates were made of.
+    assert (first.updates, first.least_share, first.largest_share) == (2, 0.5, 0.5)
+    assert (first.decay, first.residual) == (0.0, 3e-6)
+    assert first.rounding == pytest.approx(1 / 3)
+    assert math.isnan(first.velocity)
+    assert first.loss == 0.0
+    assert not first.oracle_losses.size
 
 
-def test_a_comparison_has_what_its_updates_were_made_of(tmp_path):
-    [comparison] = compared(tmp_path, make_record(workers=2))
-    assert (comparison.updates, comparison.least_share, comparison.largest_share) == (2, 0.5, 0.5)
-    assert (comparison.decay, comparison.residual) == (0.0, 3e-6)
-    assert comparison.rounding == pytest.approx(1 / 3)
-    assert math.isnan(comparison.velocity)
-    assert comparison.loss == 0.0
-    assert not comparison.oracle_losses.size
-
-
-def test_every_loss_of_a_smooth_network_is_held_to_the_oracles(tmp_path):
+def test_every_loss_of_a_smooth_network_is_held_to_the_oracles_of_its_shard(tmp_path):
     record = make_record(task=SMOOTH)
     losses = [loss * (1.001 if step >= 15 else 1) for step, loss in enumerate(record.losses)]
     [right, wrong] = compared(tmp_path, record, changed(record, losses=losses, shard_losses=[losses]))
@@ -97,6 +94,11 @@ def test_every_loss_of_a_smooth_network_is_held_to_the_oracles(tmp_path):
     assert wrong.note == "losses leave the oracle's at step 15"
     assert wrong.loss == pytest.approx(1e-3, rel=0.01)
     assert len(right.oracle_losses) == 20
+    # A loss of another shard, though the mean over all is the oracle's.
+    record = make_record(workers=2, task=dataclasses.replace(SMOOTH, workers=2))
+    [swapped] = compared(tmp_path, changed(record, shard_losses=record.shard_losses[::-1]))
+    assert swapped.loss > 0.01
+    assert swapped.verdict == DEVIATES
 
 
 @pytest.mark.parametrize("task", [task_of(1), SMOOTH])
@@ -117,13 +119,6 @@ def test_other_maths_neither_follows_nor_deviates_whatever_its_updates(tmp_path,
     assert comparison.note == ""
 
 
-def test_a_loss_of_another_shard_deviates_though_the_mean_over_all_is_the_oracles(tmp_path):
-    record = make_record(workers=2, task=dataclasses.replace(SMOOTH, workers=2))
-    [comparison] = compared(tmp_path, changed(record, shard_losses=record.shard_losses[::-1]))
-    assert comparison.loss > 0.01
-    assert comparison.verdict == "deviates"
-
-
 def test_what_no_oracle_can_follow_is_not_compared_and_says_why(tmp_path):
     record = make_record(task=SMOOTH)
     wide = dataclasses.replace(record.task, dimensions=(1024, 10_000_000, 32))
@@ -133,9 +128,6 @@ def test_what_no_oracle_can_follow_is_not_compared_and_says_why(tmp_path):
     [comparison] = compared(tmp_path, make_record("cobalt_servers", 2, synchronous=False))
     assert comparison.verdict == certificate.ASYNCHRONOUS
     assert comparison.note.startswith("workers don't wait for each other: the weights between one update and the next")
-
-
-# What a comparison says of its launch
 
 
 def test_a_comparison_says_what_was_launched_and_holds_its_losses_beside_the_oracles(tmp_path):
@@ -160,9 +152,6 @@ def test_final_weights_are_found_where_the_record_says_or_else_beside_it(tmp_pat
         save_file({"a": np.float32([value]), "a.momentum": np.float32([0.0])}, tmp_path / name)
     for name, value in (("kept/w.safetensors", 1.0), ("/gone/moved.safetensors", 2.0)):
         assert certificate.final_weights(make_record(checkpoint=name), tmp_path) == {"a": np.float32([value])}
-
-
-# Who may be ranked
 
 
 def comparison(strategy: str = "a", workers: int = 2, **fields) -> Certificate:

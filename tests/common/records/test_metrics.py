@@ -57,9 +57,3 @@ def test_workers_pay_from_the_rows_on_at_which_they_are_as_fast_as_the_base():
     assert metrics.fewest_batch(64, 4, 0.002, 4.0, 0.01) == math.inf
     assert math.isnan(metrics.fewest_batch(64, 4, 0.002, math.nan, 0.01))
     assert math.isnan(metrics.fewest_batch(64, 4, 0.002, 1.5, math.nan))
-
-
-def test_the_rings_bound_at_100_megabits_is_that_of_the_gradients_of_pathway():
-    # 1,605,632 bytes, 1448 of which take 1514 on Ethernet.
-    assert 1000 * metrics.ring_bound(1_605_632, 2, 100e6) == pytest.approx(134.3, abs=0.05)
-    assert 1000 * metrics.ring_bound(1_605_632, 4, 100e6) == pytest.approx(201.5, abs=0.05)

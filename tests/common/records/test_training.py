@@ -54,14 +54,6 @@ def test_what_is_declared_is_known_before_the_launch_with_the_bytes_by_formula(d
     assert asked == [(parameter_bytes(task), 4, options, 1)]
 
 
-def test_gradients_are_exchanged_by_default(make_record):
-    found = [make_record(options=options).exchange for options in ({}, {"exchange": True}, {"exchange": False})]
-    assert found == [True, True, False]
-
-
-# What all ranks measured
-
-
 def part_of(rank, **changes):
     values = {
         "windows": [Window(rank=rank, step=5, steps=5, seconds=0.5)],

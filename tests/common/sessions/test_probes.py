@@ -84,9 +84,6 @@ def test_every_declared_probe_is_a_script_that_is_started_like_a_strategy_of_its
     assert catalogue.find(family.probe.like).family is family
 
 
-# How they are made
-
-
 @pytest.fixture
 def started(probed, monkeypatch):
     """What was started of the probes of a comparison, each with its task and its variables; the log ends it."""
@@ -126,9 +123,6 @@ def test_a_probe_is_started_like_its_strategy_with_its_own_script(probed, monkey
     probed(launcher=numpyrun)
     _, _, command = launch.prepare(["numpy-alone_ceiling", "--preset", "digits"])
     assert command == ["numpyrun", "2", PROBE.script, "--preset", "digits", "--workers", "2"]
-
-
-# When they are made
 
 
 @pytest.mark.parametrize("scope", [Scope(), Scope(repetitions=2), Scope(repetitions=1)])

@@ -93,9 +93,6 @@ def run(tmp_path, monkeypatch, capsys):
     return lambda: (build.main(), "".join(capsys.readouterr()))
 
 
-# Patches
-
-
 @pytest.mark.parametrize(
     ("lines", "number"),
     [([*UNPATCHED[:2], "other words"], 3), (UNPATCHED[:8], 9), ([], 2)],
@@ -108,9 +105,6 @@ def test_a_patch_is_refused_by_name_where_a_line_isnt_the_one_that_it_changes(tm
         PATCH.apply(tmp_path)
     cause = f"line {number} isn't {UNPATCHED[number - 1]!r}: bring the patches up to date"
     assert all(part in str(refused.value) for part in (PATCH.name, PATCHED_FILE, PATCH.reason, cause))
-
-
-# What the wheel depends on
 
 
 @pytest.mark.usefixtures("distributions")
@@ -182,9 +176,6 @@ def test_missing_headers_of_python_are_named_with_their_remedy(tmp_path, monkeyp
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     with pytest.raises(UserError, match=f"{tmp_path}.*`apt-get install python{version}-dev`"):
         build.find_compiler()
-
-
-# The build
 
 
 @pytest.fixture
@@ -364,9 +355,6 @@ def test_an_interruption_ends_what_was_started(tmp_path):
     assert time.monotonic() - started < 30
 
 
-# The cache
-
-
 def test_who_builds_the_same_as_another_waits_and_takes_the_others_wheel(directory, steps, capsys):
     with locked(directory / "lock"):
         second = threading.Thread(target=build.build_wheel, args=(directory, "c++", False, {}))
@@ -412,9 +400,6 @@ def test_the_last_line_says_how_the_build_ended(monkeypatch, run, outcome, statu
     assert words in output
 
 
-# The installation
-
-
 @pytest.mark.usefixtures("tools")
 def test_the_second_run_neither_builds_nor_installs_and_only_the_very_same_wheel_counts_as_installed(
     tmp_path, distributions, monkeypatch, run, steps
@@ -444,9 +429,6 @@ def test_a_horovod_that_does_not_load_is_uninstalled(tmp_path, tools, monkeypatc
     with pytest.raises(UserError, match=r"does not load with torch.*undefined symbol"):
         build.install(write_wheel(tmp_path), False, {})
     assert calls == ["install", "install", "uninstall"]
-
-
-# GPUs
 
 
 @pytest.fixture
