@@ -6,11 +6,10 @@ import pytest
 
 from common.contract.task import Task
 from common.declarations.catalogue import find
-from common.launching.launch import environment_for, python_for
+from common.launching.launch import environment_for
 from common.paths import ROOT
 from tests.conftest import run_command
-
-STRATEGY = find("horovod_keras")
+from tests.horovod_impl.conftest import horovodrun
 
 WORKER = """
 import os
@@ -143,9 +142,7 @@ hvd.shutdown()
 
 @pytest.mark.grid
 def test_all_that_horovod_brings_for_keras_works_on_both_workers():
-    python = python_for(STRATEGY)
-    command = [str(python.parent / "horovodrun"), "--gloo", "-np", "2", str(python), "-c", WORKER]
-    status, output = run_command(command, **environment_for(STRATEGY, Task()))
+    status, output = run_command(horovodrun(2, "-c", WORKER), **environment_for(find("horovod_keras"), Task()))
     assert status == 0, output
     said = [ast.literal_eval(line.partition("said ")[2]) for line in output.splitlines() if ">:said {" in line]
     assert [len(answers) for answers in said] == [9, 9]

@@ -6,12 +6,9 @@ import os
 import pytest
 
 from common.contract.task import Task
-from common.declarations.strategy import label
 from common.errors import UserError
 from tf_impl import strategies
 from tf_impl.strategies import CENTRAL_STORAGE, KERAS_MIRRORED, MIRRORED, MULTI_WORKER_MIRRORED, PARAMETER_SERVER
-
-LOOPS = (strategies.ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, MULTI_WORKER_MIRRORED)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +38,6 @@ def test_keras_compiles_the_step_of_one_replica_alone():
     with pytest.raises(UserError, match="leave --jit-compile out, start one worker, or use tf_mirrored"):
         KERAS_MIRRORED.check(Task(), compiled, 2, 0)
     MIRRORED.check(Task(), MIRRORED.options(jit_compile=True), 2, 0)
-
-
-def test_parameter_servers_follow_the_oracle_when_they_wait_for_all_workers():
-    synchronous = PARAMETER_SERVER.options(updates="synchronous", parameter_servers=2)
-    assert not PARAMETER_SERVER.is_synchronous(PARAMETER_SERVER.options())
-    assert PARAMETER_SERVER.is_synchronous(synchronous)
-    assert label(synchronous) == "2 parameter servers, synchronous updates"
-    assert all(strategy.is_synchronous(strategy.options()) for strategy in (*LOOPS, KERAS_MIRRORED))
 
 
 def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
@@ -82,7 +71,7 @@ def test_a_process_tells_by_its_tf_config_whether_it_is_a_worker_or_a_server(con
 @pytest.mark.parametrize(
     ("strategy", "workers", "options", "sent"),
     [
-        *((strategy, 4, {}, 0) for strategy in (*LOOPS[:3], KERAS_MIRRORED)),
+        *((strategy, 4, {}, 0) for strategy in (strategies.ONE_DEVICE, MIRRORED, CENTRAL_STORAGE, KERAS_MIRRORED)),
         (MULTI_WORKER_MIRRORED, 4, {}, 6000),
         (PARAMETER_SERVER, 1, {}, 2000),
         (PARAMETER_SERVER, 4, {}, 2000),

@@ -5,7 +5,7 @@ import pytest
 from common.command_line import options_of
 from common.declarations.arguments import parse
 from common.declarations.products import Products, check_workers
-from tests.common.records.matrix_records import ALONE, SHARED
+from tests.common.records.matrix_records import ALONE
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,7 @@ def test_a_value_that_cannot_be_meant_is_refused(arguments, said, refusal):
     assert said in refusal(lambda: parse(Products, "help", arguments))
 
 
-def test_workers_share_every_product_evenly_and_arguments_give_it_back(refusal):
-    said = refusal(lambda: check_workers(SHARED, Products(sizes=(64, 100)), 3))
-    assert said == "3 workers can't share 64 rows evenly: give --sizes that 3 divides."
+def test_one_process_has_no_workers_and_arguments_give_products_back(refusal):
     assert "is one process" in refusal(lambda: check_workers(ALONE, Products(), 2))
     products = Products(sizes=(8, 16), iterations=3, seed=5, workers=2)
     assert parse(Products, "help", options_of(products, Products())) == products

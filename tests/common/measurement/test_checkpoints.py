@@ -22,15 +22,6 @@ def accuracy_of(launched):
     return model.accuracy(launched.task, launched.states[0], rows.test_features, rows.test_labels)
 
 
-def test_without_a_file_the_accuracy_is_measured_and_no_state_written(numpy_launch, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    launched = numpy_launch(TASK)
-    [entry] = launched.record.accuracies
-    assert (entry.step, entry.accuracy) == (30, accuracy_of(launched))
-    assert launched.record.checkpoint is None
-    assert not [*tmp_path.rglob("*.safetensors")]
-
-
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(numpy_launch, tmp_path, refusal):
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
     write_checkpoint(task.checkpoint, Checkpoint(model.initial_weights(task), 10, 128), task)

@@ -187,7 +187,7 @@ def refused(monkeypatch, tmp_path, refusal):
     return lambda: refusal(lambda: machine.alone().__enter__())
 
 
-def test_comparisons_in_two_networks_or_with_two_folders_exclude_each_other_until_one_ends(
+def test_comparisons_in_two_networks_or_with_two_folders_exclude_each_other_until_one_ends_and_need_the_folder(
     refused, monkeypatch, tmp_path
 ):
     held = "Another comparison or benchmark runs on this machine"
@@ -200,6 +200,8 @@ def test_comparisons_in_two_networks_or_with_two_folders_exclude_each_other_unti
             assert refused().startswith(f"{held}, and each would measure the other")
     with machine.alone():
         pass
+    monkeypatch.setattr(machine, "_LOCKED", tmp_path / "nowhere")
+    assert "let root mount it" in refused()
 
 
 def test_a_program_that_inherits_the_lock_measures_and_leaves_it_to_its_parent(refused, monkeypatch):
@@ -213,8 +215,3 @@ def test_a_program_that_inherits_the_lock_measures_and_leaves_it_to_its_parent(r
             monkeypatch.setenv(machine.MEASURES, pretended)
             assert "Another comparison or benchmark runs on this machine" in refused()
         os.close(other)
-
-
-def test_without_the_folder_a_comparison_is_refused_with_the_remedy(refused, monkeypatch, tmp_path):
-    monkeypatch.setattr(machine, "_LOCKED", tmp_path / "nowhere")
-    assert "let root mount it" in refused()

@@ -54,7 +54,7 @@ def test_of_a_launch_for_its_speed_alone_the_first_steps_are_not_read_where_ther
         assert [step.step for step in record.reading.steps] == steps
 
 
-def test_a_mistake_is_in_the_record_and_in_words(tmp_path):
+def test_a_mistake_is_in_the_record_and_in_words_with_the_remedy_in_its_frameworks(tmp_path, monkeypatch):
     record = evidence.note_reading(left(tmp_path, factor=0.3), keep=False)
     [said] = record.reading.mistakes
     assert said.startswith("Each worker's gradient counted 0.30 instead of 1.00")
@@ -62,6 +62,12 @@ def test_a_mistake_is_in_the_record_and_in_words(tmp_path):
     asked_for = changed(record, other_maths=["local_steps", "outer_momentum"])
     said = "an update: other maths, by local steps and outer momentum."
     assert evidence.in_words(asked_for).endswith(said)
+    found = evidence.catalogue.find("torch_ddp")
+    family = dataclasses.replace(found.family, remedies={"factor": "Do it as the framework does."})
+    strategy = dataclasses.replace(found, name="torch_like", family=family)
+    monkeypatch.setattr(evidence.catalogue, "strategies", lambda: {"torch_like": strategy})
+    [said] = evidence.note_reading(left(tmp_path, factor=0.3), keep=False).reading.mistakes
+    assert said.endswith("Do it as the framework does.")
 
 
 def test_states_of_another_training_are_none_and_say_why(tmp_path):
@@ -85,13 +91,3 @@ def test_evidence_of_other_rows_or_of_a_launch_that_failed_is_not_read(tmp_path)
     write_record(path, changed(read_record(path, Record), status="failed", reason="It crashed."))
     assert evidence.note_reading(path, keep=False).reading is None
     assert not evidence_path(path).exists()
-
-
-def test_the_words_of_a_framework_are_the_remedy(tmp_path, monkeypatch):
-    family = dataclasses.replace(
-        evidence.catalogue.find("torch_ddp").family, remedies={"factor": "Do it as the framework does."}
-    )
-    strategy = dataclasses.replace(evidence.catalogue.find("torch_ddp"), name="torch_like", family=family)
-    monkeypatch.setattr(evidence.catalogue, "strategies", lambda: {"torch_like": strategy})
-    [said] = evidence.note_reading(left(tmp_path, factor=0.3), keep=False).reading.mistakes
-    assert said.endswith("Do it as the framework does.")

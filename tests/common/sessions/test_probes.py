@@ -72,11 +72,6 @@ def test_a_family_has_a_probe_for_what_its_rounds_have(probed, probe, scope, nam
     assert {each.task.deadline_seconds for each in planned} <= {60.0}
 
 
-def test_a_family_without_a_probe_has_none(declare, catalogue_of):
-    catalogue_of(declare(quick=True))
-    assert probes.planned(Scope()) == []
-
-
 @pytest.mark.parametrize("family", PROBED, ids=lambda family: family.environment)
 def test_every_declared_probe_is_a_script_that_is_started_like_a_strategy_of_its_family(family):
     assert (ROOT / family.probe.script).is_file()

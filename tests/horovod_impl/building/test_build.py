@@ -445,6 +445,7 @@ def wheels_for_gpus(tmp_path, monkeypatch):
     return site
 
 
+@pytest.mark.usefixtures("distributions", "tools")
 def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, tmp_path, steps, wheels_for_gpus):
     build.build_wheel(directory, "c++", False, {})
     assert steps.settings["HOROVOD_GPU_OPERATIONS"] == "NCCL"
@@ -456,10 +457,7 @@ def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, tmp_path,
         assert (home / part).resolve().is_relative_to(wheels_for_gpus / "nvidia" / "cu13")
     assert (Path(settings["HOROVOD_NCCL_INCLUDE"]) / "nccl.h").exists()
     assert (Path(settings["HOROVOD_NCCL_LIB"]) / "libnccl.so").exists()
-
-
-@pytest.mark.usefixtures("distributions", "tools")
-def test_a_wheel_for_gpus_depends_on_its_cuda_compiler_and_on_nccl(wheels_for_gpus):
+    # The wheel that is made depends on both.
     write_tool(wheels_for_gpus / "nvidia" / "cu13" / "bin", "nvcc")
     compiler = f"{wheels_for_gpus}/nvidia/cu13/bin/nvcc\nnvcc 1.0 --version\n"
     assert build.build_ingredients()["cuda"] == f"{compiler}nvidia/nccl/include/nccl.h 1.0\n"
