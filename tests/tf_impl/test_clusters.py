@@ -48,25 +48,21 @@ def start_cluster(strategy, task, jobs, without=None, **options):
     }
 
 
-@pytest.mark.parametrize(
-    "jobs", [{"worker": 2}, pytest.param({"chief": 1, "worker": 1}, marks=pytest.mark.grid)], ids=["workers", "chief"]
-)
-def test_workers_that_tf_config_brings_together_follow_the_oracle(jobs, tmp_path):
-    processes = start_cluster(MULTI_WORKER, task_for(tmp_path), jobs)
-    statuses, outputs = end_all(processes, 120)
-    assert set(statuses.values()) == {0}, outputs
-    assert assert_record_follows(tmp_path).world_size == 2
+CLUSTERS = [
+    (MULTI_WORKER, {"worker": 2}, 2, {}),
+    (MULTI_WORKER, {"chief": 1, "worker": 1}, 2, {}),
+    (PARAMETER_SERVER, {"chief": 1, "worker": 1, "ps": 2}, 1, {"updates": "asynchronous"}),
+    (PARAMETER_SERVER, {"chief": 1, "worker": 2, "ps": 2}, 2, {"updates": "synchronous"}),
+]
 
 
-@pytest.mark.grid
-@pytest.mark.parametrize(("updates", "workers"), [("asynchronous", 1), ("synchronous", 2)])
-def test_a_coordinator_that_tf_config_names_takes_its_servers_with_it(updates, workers, tmp_path):
-    jobs = {"chief": 1, "worker": workers, "ps": 2}
-    processes = start_cluster(PARAMETER_SERVER, task_for(tmp_path, workers=workers), jobs, updates=updates)
+@pytest.mark.parametrize(("strategy", "jobs", "workers", "options"), in_grid(CLUSTERS, CLUSTERS[:1]))
+def test_tasks_that_tf_config_brings_together_follow_the_oracle_and_end(strategy, jobs, workers, options, tmp_path):
+    processes = start_cluster(strategy, task_for(tmp_path, workers=workers), jobs, **options)
     statuses, outputs = end_all(processes, 120)
     assert set(statuses.values()) == {0}, outputs
     record = assert_record_follows(tmp_path)
-    assert record.synchronous == (updates == "synchronous")
+    assert (record.world_size, record.synchronous) == (workers, options.get("updates") != "asynchronous")
     assert record.staleness == ([] if record.synchronous else [0] * 100)
 
 
