@@ -16,12 +16,6 @@ MOMENTUM = dataclasses.replace(
 )
 
 
-def accuracy_of(launched):
-    """The test accuracy of rank 0's weights as the launch left them."""
-    rows = dataset.load(launched.task)
-    return model.accuracy(launched.task, launched.states[0], rows.test_features, rows.test_labels)
-
-
 def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(numpy_launch, tmp_path, refusal):
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
     write_checkpoint(task.checkpoint, Checkpoint(model.initial_weights(task), 10, 128), task)
@@ -35,7 +29,9 @@ def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_s
     assert [entry.step for entry in accuracies] == [12, 24, 30]
     seconds = [entry.training_seconds for entry in accuracies]
     assert seconds == sorted(round(each, 6) for each in seconds)
-    assert accuracies[-1].accuracy == launched.record.final_accuracy == accuracy_of(launched)
+    rows = dataset.load(task)
+    accuracy = model.accuracy(task, launched.states[0], rows.test_features, rows.test_labels)
+    assert accuracies[-1].accuracy == launched.record.final_accuracy == accuracy
     saved = read_checkpoint(task.checkpoint, dataclasses.replace(task, steps=100), 64)
     assert saved.step == 30
     np.testing.assert_equal(saved.state, launched.states[0])

@@ -150,7 +150,7 @@ def test_what_shows_that_it_works_comes_after_what_tells_apart_in_a_block_of_its
     assert all(launch in oversubscribed or launch.repetition > FEWEST_LAUNCHES + 1 for launch in of_servers)
 
 
-def test_a_round_has_what_a_round_has_once_and_pairs_with_exchange_and_without():
+def test_a_round_has_what_a_round_has_once_in_the_seeds_order_and_pairs_with_exchange_and_without():
     found = Comparison(Scope())
     both_ways = [each for each in with_a_core_each() if each.base]
     for repetition in range(2, FEWEST_LAUNCHES + 1):
@@ -158,9 +158,6 @@ def test_a_round_has_what_a_round_has_once_and_pairs_with_exchange_and_without()
         worlds = [(each.strategy.name, each.workers, has_exchange(each.options)) for each in stage.launches]
         assert len({*worlds}) == len(worlds) == len(with_a_core_each()) + len(both_ways)
         assert {launch.repetition for launch in stage.launches} == {repetition}
-
-
-def test_the_order_within_a_round_is_the_seeds():
     first, again, other = (Comparison(Scope(minutes=2), seed=seed).stages for seed in (1, 1, 2))
     assert first == again
     assert first != other
