@@ -6,7 +6,6 @@ import pandas as pd
 from msgspec import structs
 
 from common.contract.task import PRESETS
-from common.declarations.sweep import Sweep
 from common.measurement import probing
 from common.records.calibration import Calibration
 from common.records.ceiling import AS_TRAINED, Ceiling, ClockedProduct, Window
@@ -16,7 +15,8 @@ from common.records.trace import STEP, Message
 from common.records.training import Record
 from reports.tables.material import Material
 from reports.tables.results import Results
-from tests.reports.records import HOST, named
+from tests.common.laboratory.collective_records import record
+from tests.reports.records import named
 
 STARTED_AT = "2026-01-02T03:04:05.678+00:00"
 
@@ -46,19 +46,6 @@ def probe(framework: str = "amber", milliseconds: float = 1.0, **changes: object
     return from_json(known | changes, Ceiling)
 
 
-def collectives_record(
-    *cells: Cell, library: str = "amber", repetition: int = 1, **changes: object
-) -> CollectivesRecord:
-    """A launch of a library of collectives on two ranks that has these cells."""
-    values = {
-        **{"library": library, "title": f"The library {library}", "family": "Amber", "colors": ["#17457e", "#56b4e9"]},
-        **{"status": "ok", "repetition": repetition, "world_size": 2, "timing_seconds": 1e-7, "backend": "carrier"},
-        **{"sweep": Sweep(), "threads_per_worker": 1, "cells": [*cells], "started_at": STARTED_AT},
-        **{"versions": {"numpy": "2.4.6"}, "host": HOST},
-    }
-    return from_json(values | changes, CollectivesRecord)
-
-
 def replay(milliseconds: float, repetition: int = 1, messages: int = 1, **changes: object) -> CollectivesRecord:
     """A good replay whose two calls take so long from when the second rank begins, which it does 1 ms later."""
     seconds = milliseconds / 1000
@@ -69,7 +56,7 @@ def replay(milliseconds: float, repetition: int = 1, messages: int = 1, **change
         left_seconds=[[0.001 + seconds, 1.001 + seconds], [0.001 + seconds / 2, 1.001 + seconds / 2]],
     )
     about = replayed(f"amber_ring-2w-{repetition:02d}")
-    return collectives_record(cell, repetition=repetition, **{"replayed": about} | changes)
+    return record(cell, repetition=repetition, **{"replayed": about} | changes)
 
 
 CALIBRATED = Calibration(

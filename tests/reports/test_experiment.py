@@ -18,10 +18,10 @@ from common.sessions.experiment import observed_of
 from reports import experiment
 from reports.blocks import DASH, Block, Drawings
 from reports.tables.results import Origin
+from tests.common.laboratory.collective_records import cell, record
 from tests.common.records import matrix_records
 from tests.common.records.recoveries import RESTARTED, write_session
 from tests.reports.charts.read_marks import read
-from tests.reports.materials import collectives_record
 from tests.reports.pieces import answers, headings, items, rows_of, words
 from tests.reports.records import HOST, make_record
 
@@ -31,24 +31,23 @@ ALL_REDUCE = f"all_reduce, {HERE}"
 COMMAND = "nox -s collectives -- --some-option 3 --repetitions 5 --order-seed 7"
 
 
-def cell(size_bytes: int, seconds: float, **changes: object) -> Cell:
+def taking(size_bytes: int, seconds: float) -> Cell:
     """A good cell with two calls of so many seconds; the second rank begins each 2 us after the first."""
-    values = {
-        **{"collective": "all_reduce", "size_bytes": size_bytes, "status": "ok"},
-        "entered_seconds": [[0.0, 1.0], [2e-6, 1 + 2e-6]],
-        "left_seconds": [[2e-6 + seconds, 1 + 2e-6 + seconds]] * 2,
-        **{"counted_calls": 10, "sent_bytes": 2.02 * size_bytes, "formula_bytes": 2.0 * size_bytes},
-        **{"processor_seconds": 1e-6, "algorithm": "ring", "formula": "2 (N - 1) S", "source": "a paper"},
-    }
-    return Cell(**values | changes)
+    calls = [(start, start + 2e-6 + seconds) for start in (0.0, 1.0)]
+    counted = {"sent_bytes": 2.02 * size_bytes, "formula_bytes": 2.0 * size_bytes, "processor_seconds": 1e-6}
+    return cell(size_bytes, calls, late=2e-6, **counted)
 
 
-def launches(library: str, latency: float, n: int = 6, **fields: object) -> list:
-    """n launches whose sizes take `latency` and a microsecond for each 1000 bytes, and 1 % more in each round."""
+def launches(library: str, latency: float, n: int = 6, factors: tuple[int, int] = (1, 1), **fields: object) -> list:
+    """n launches whose sizes take `latency` and a microsecond for each 1000 bytes, and 1 % more in each round.
+
+    In odd rounds they take so many times as long as the first of `factors` says, in even ones as the second.
+    """
     found = []
     for place in range(n):
-        cells = [cell(size, (latency + 1e-9 * size) * (1 + place / 100)) for size in SIZES]
-        found.append(collectives_record(*cells, library=library, repetition=place + 1, **fields))
+        factor = (1 + place / 100) * factors[place % 2]
+        cells = [taking(size, (latency + 1e-9 * size) * factor) for size in SIZES]
+        found.append(record(*cells, library=library, repetition=place + 1, **fields))
     return found
 
 
@@ -67,20 +66,6 @@ def first(blocks: list[Block], kind: str) -> Block:
     return next(block for block in blocks if block["kind"] == kind)
 
 
-def uneven(library: str, slow: int) -> list[CollectivesRecord]:
-    """Six launches of a library, of which all even ones, or all odd ones, take three times as long."""
-    found = []
-    for n in range(1, 7):
-        cells = [cell(size, 1e-5 * (3 if n % 2 == slow else 1) * (1 + n / 1000)) for size in SIZES]
-        found.append(collectives_record(*cells, library=library, repetition=n))
-    return found
-
-
-def drawn(*records: CollectivesRecord) -> bytes:
-    [draw] = composed(*records)[1].values()
-    return draw()
-
-
 @pytest.fixture(scope="module")
 def usual() -> list[Block]:
     """The document on six launches of a library."""
@@ -97,8 +82,8 @@ def concluded(tmp_path, monkeypatch):
     monkeypatch.setattr(engine, "report", lambda module, folder, out: experiment.write_report(folder, out) or 0)
 
     def conclude(told, records, out=tmp_path / "out" / "report.pdf"):
-        for name, record in records.items():
-            write_record(tmp_path / f"{name}.json", record)
+        for name, each in records.items():
+            write_record(tmp_path / f"{name}.json", each)
         console = Console(file=io.StringIO(), width=200)
         assert engine.conclude(console, told, tmp_path, out) == 0
         return console.file.getvalue()
@@ -107,7 +92,7 @@ def concluded(tmp_path, monkeypatch):
 
 
 def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(concluded, tmp_path, capsys):
-    gone = collectives_record(library="cobalt", status="unsupported", reason="It has *no* #GPU.", host={}, versions={})
+    gone = record(library="cobalt", status="unsupported", reason="It has *no* #GPU.", host={}, versions={})
     records = [*launches("amber", 1e-5, 2), *launches("teal", 2e-5, 2), gone]
     printed = concluded(collectives.EXPERIMENT, {f"{place:02d}": each for place, each in enumerate(records)})
     out = tmp_path / "out" / "report.pdf"
@@ -124,7 +109,7 @@ def test_a_folder_of_records_becomes_a_pdf_and_a_page_with_every_library(conclud
 
 @pytest.mark.usefixtures("undrawn")
 def test_what_is_kept_is_read_back_as_it_was_found(concluded, tmp_path):
-    gone = collectives_record(library="NA", status="unsupported", reason="It ended.")
+    gone = record(library="NA", status="unsupported", reason="It ended.")
     records = {f"{place:02d}": each for place, each in enumerate([*launches("amber", 1 / 3e5), gone])}
     concluded(collectives.EXPERIMENT, records)
     found, kept = observed_of(collectives.EXPERIMENT, records), display.read(tmp_path)
@@ -163,7 +148,7 @@ def test_faults_are_shown_in_tables_and_as_the_steps_of_rank_0_over_time(conclud
 def test_a_folder_that_was_never_concluded_or_has_damaged_observations_is_one_line(concluded, tmp_path):
     with pytest.raises(UserError, match=r"holds no observations: give it to its own session, as `-- --again"):
         experiment.write_report(tmp_path, tmp_path / "report.pdf")
-    concluded(collectives.EXPERIMENT, {"00": collectives_record(cell(8, 1e-5))})
+    concluded(collectives.EXPERIMENT, {"00": record(taking(8, 1e-5))})
     (tmp_path / display.OBSERVED).write_bytes(b"series,x\namber,8\n")
     with pytest.raises(UserError, match=r"The observations in .+ can't be read .+ its own session with --again"):
         experiment.write_report(tmp_path, tmp_path / "report.pdf")
@@ -190,7 +175,7 @@ def test_the_first_page_says_which_library_is_in_front_at_every_size_and_how_sur
 
 
 def test_a_library_that_cannot_be_told_from_another_leads_with_a_question_mark():
-    blocks = said_of(*uneven("amber", 1), *uneven("teal", 0))
+    blocks = said_of(*launches("amber", 1e-5, factors=(3, 1)), *launches("teal", 1e-5, factors=(1, 3)))
     [row] = first(blocks, "table")["rows"]
     assert {name.partition("\n")[0][-1] for name in row[2:]} == {"?"}
     assert first(blocks, "headline")["text"] == "None is shown to be the fastest in any of 4 cases."
@@ -212,7 +197,7 @@ def test_fewer_than_six_launches_tell_nothing_and_have_no_intervals():
 
 def test_what_is_missing_is_counted_by_its_reason_and_what_failed_can_be_repeated():
     gone = [
-        collectives_record(library=name, repetition=n, status=status, reason=reason)
+        record(library=name, repetition=n, status=status, reason=reason)
         for name, n, status, reason in (
             ("teal", 1, "failed", "It ended."),
             ("teal", 2, "failed", "It ended."),
@@ -285,7 +270,7 @@ def test_oversubscribed_libraries_have_a_dagger_and_are_not_compared():
 
 def test_what_is_not_there_has_its_reason_and_where_nothing_is_that_is_the_answer():
     gone = [Cell(collective="gather", size_bytes=size, status="unsupported", reason="It has none.") for size in (8, 16)]
-    blocks = said_of(collectives_record(*gone), collectives_record(library="teal", status="failed", reason="It ended."))
+    blocks = said_of(record(*gone), record(library="teal", status="failed", reason="It ended."))
     assert first(blocks, "text")["text"] == "What isn't there:"
     assert sorted(first(blocks, "table")["rows"]) == [
         ["amber", "gather", HERE, "8 to 16", "unsupported", "1", "It has none."],
@@ -300,7 +285,7 @@ def test_the_line_that_repeats_it_what_timing_costs_and_which_machines_were_pool
     assert ["to repeat it", COMMAND] in blocks[-1]["rows"]
     assert "Every result was compared with NumPy's in 1 of 1 launches." in items(blocks)[0]
     assert any(each.endswith("shortest call: amber 200 ns, 2.00 %.") for each in answers(blocks)["How sure"])
-    pooled = said_of(*own, collectives_record(cell(8, 1e-5), host=HOST | {"name": "there"}))[-1]["rows"]
+    pooled = said_of(*own, record(taking(8, 1e-5), host=HOST | {"name": "there"}))[-1]["rows"]
     assert ["machines, pooled", "here, there"] in pooled
     assert "machines, pooled" not in dict(blocks[-1]["rows"])
 
@@ -309,14 +294,15 @@ def test_the_line_that_repeats_it_what_timing_costs_and_which_machines_were_pool
 
 
 def test_every_launch_is_a_mark_and_a_median_stands_where_its_tip_says():
-    marks = read(drawn(*launches("amber", 1e-5)))
+    [draw] = composed(*launches("amber", 1e-5))[1].values()
+    marks = read(draw())
     assert sum("launch (n = 1)" in mark.tip for mark in marks) == 6 * len(SIZES)
     medians = [mark for mark in marks if "95 % interval" in mark.tip and len(mark.points) == 1]
     assert {mark.tip["time, µs"]: round(mark.points[0][1], 1) for mark in medians}["10.3"] == 10.3
 
 
 def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(usual):
-    failed = collectives_record(library="binomial_tree", status="failed", reason="It broke.")
+    failed = record(library="binomial_tree", status="failed", reason="It broke.")
     blocks, drawings = composed(*launches("ring", 1e-5), *launches("amber", 1e-5), failed)
     assert "Who sends what when" in headings(blocks)
     assert {"ring: 1/4"} == {mark.panel for mark in read(drawings["messages.svg"]())}

@@ -3,6 +3,7 @@
 from common.declarations.sweep import Sweep
 from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import from_json
+from tests.reports.records import HOST
 
 
 def cell(size_bytes=1024, calls=((0.0, 1.0),), late=0.0, ranks=2, **changes):
@@ -29,18 +30,12 @@ def taking(seconds, size_bytes=1024, **changes):
     return cell(size_bytes, [(0.0, seconds)], **changes)
 
 
-def record(*cells, library="fast", repetition=1, workers=2, **changes):
+def record(*cells, library="amber", repetition=1, workers=2, **changes):
+    """A launch of a library of collectives that has these cells."""
     values = {
-        "library": library,
-        "title": library.capitalize(),
-        "family": "NumPy",
-        "colors": ["#111111"],
-        "status": "ok",
-        "repetition": repetition,
-        "sweep": Sweep(workers=workers),
-        "world_size": workers,
-        "threads_per_worker": 1,
-        "started_at": "2026-01-01T00:00:00.000+00:00",
-        "cells": list(cells),
+        **{"library": library, "title": f"The library {library}", "family": "Amber", "colors": ["#17457e", "#56b4e9"]},
+        **{"status": "ok", "repetition": repetition, "world_size": workers, "timing_seconds": 1e-7},
+        **{"sweep": Sweep(workers=workers), "threads_per_worker": 1, "cells": [*cells], "backend": "carrier"},
+        **{"versions": {"numpy": "2.4.6"}, "host": HOST, "started_at": "2026-01-02T03:04:05.678+00:00"},
     }
     return from_json(values | changes, CollectivesRecord)

@@ -140,14 +140,3 @@ def test_a_launch_that_measures_nothing_ends_the_calibration_and_counts_as_not_m
         [path] = (tmp_path / "second").iterdir()
         assert read_record(path, Record).status == "failed"
     assert make().status == "ok"
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"repetitions": 9}, "--repetitions 9: give 10 or more"),
-        ({"strategy": "numpy_alnoe"}, "There is no strategy named 'numpy_alnoe'"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(refusal, options, complaint):
-    assert refusal(lambda: Scope(**options)).startswith(complaint)

@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from common.declarations import catalogue
-from common.errors import UserError
 from common.laboratory import collectives
 from common.laboratory.collectives import EXPERIMENT, Scope, launches
 from common.launching.launch import python_for
@@ -89,21 +88,6 @@ def test_an_algorithm_by_hand_is_launched_only_where_it_is_named():
 )
 def test_ranks_and_sizes_are_the_profiles_or_a_series_or_those_that_are_named(scope, ranks, sizes):
     assert (scope.ranks, scope.sweep(2).size_bytes) == (ranks, sizes)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"libraries": ("glue",)}, "no library of collectives named 'glue'"),
-        ({"workers": (1,)}, "--workers 1: give 2 or more"),
-        ({"sizes": ("8",), "min_bytes": "8"}, "--sizes and --min-bytes"),
-        ({"min_bytes": "eight"}, "isn't a size"),
-        ({"min_bytes": "6"}, "aren't a whole number of float32"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused_in_one_line(wrong, said):
-    with pytest.raises(UserError, match=said):
-        Scope(**wrong)
 
 
 # A session as a user starts it

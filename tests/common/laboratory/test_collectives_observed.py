@@ -147,6 +147,6 @@ def test_algorithms_libraries_and_what_timing_costs_are_told_beside_the_numbers(
     own = [record(taking(1e-3, size), **told) for size in (8, 4096)]
     display = observed_of(EXPERIMENT, {str(place): each for place, each in enumerate(own)}).display
     algorithms, libraries = display.tables
-    assert algorithms.rows == [["fast", "all_reduce", "8 to 4,096", "ring", "2 (N - 1) S", "a paper"]]
-    assert libraries.rows == [["fast", "Fast", "NumPy", "tcp", "tuned: by hand"]]
-    assert display.sentences == ["Looking at the clock takes, of each library's shortest call: fast 2000 ns, 0.20 %."]
+    assert algorithms.rows == [["amber", "all_reduce", "8 to 4,096", "ring", "2 (N - 1) S", "a paper"]]
+    assert libraries.rows == [["amber", "The library amber", "Amber", "tcp", "tuned: by hand"]]
+    assert display.sentences == ["Looking at the clock takes, of each library's shortest call: amber 2000 ns, 0.20 %."]

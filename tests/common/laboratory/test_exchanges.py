@@ -8,7 +8,6 @@ import pytest
 from common.contract.task import PRESETS
 from common.declarations import catalogue
 from common.declarations.strategy import ExchangeOptions, has_exchange
-from common.errors import UserError
 from common.laboratory import exchanges
 from common.laboratory.exchanges import Scope, at_batch, batches_to_try, replay, stages, steps_table, traced
 from common.launching.executor import HERE
@@ -192,18 +191,3 @@ def test_a_larger_batch_takes_as_many_windows_and_about_as_many_rows():
     windows = (larger.steps - larger.warmup_steps) / larger.window_steps
     assert windows == (task.steps - task.warmup_steps) / task.window_steps
     assert larger.steps * larger.batch == pytest.approx(task.steps * task.batch, rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"strategies": ("torch_single",)}, "distributes nothing"),
-        ({"strategies": ("torch_dpp",)}, "torch_dpp"),
-        ({"preset": "mnits"}, "no preset named 'mnits'"),
-        ({"workers": 1}, "--workers 1"),
-        ({"iterations": 0}, "--iterations 0: give a whole number above 0."),
-    ],
-)
-def test_what_can_not_be_meant_is_refused(values, said):
-    with pytest.raises(UserError, match=said):
-        Scope(**values)

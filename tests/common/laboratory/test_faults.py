@@ -9,7 +9,6 @@ from common.contract import fault
 from common.contract.work import Work
 from common.declarations.catalogue import find
 from common.declarations.strategy import Options, label
-from common.errors import UserError
 from common.laboratory import faults
 from common.laboratory.faults import EXPERIMENT, Scope, launches
 from common.launching.executor import HERE
@@ -76,23 +75,6 @@ def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts
     assert all(each.launcher.across_hosts for each in scope.chosen)
     assert [fault.parse(each).kind for each in scope.suffered] == ["kill", "host", "cable"]
     assert {(each.hosts, each.bandwidth_bits_per_second) for each in launches(scope, 1)} == {(2, 1e8)}
-
-
-@pytest.mark.usefixtures("known")
-@pytest.mark.parametrize(
-    ("scope", "complaint"),
-    [
-        ({"strategies": ("threads",)}, "threads has one process, with which all is lost"),
-        ({"strategies": ("nobody",)}, "nobody"),
-        ({"faults": ("burn:rank=1",)}, "begin with one of"),
-        ({"workers": 1}, "--workers 1: give 2 or more"),
-        ({"spread": HOSTS, "workers": 3}, "--workers 3 can't be alike on 2 hosts: give a multiple"),
-        ({"spread": Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e7, 1e8))}, "faults take one at a time"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(scope, complaint):
-    with pytest.raises(UserError, match=complaint):
-        Scope(**scope)
 
 
 @pytest.mark.usefixtures("known")

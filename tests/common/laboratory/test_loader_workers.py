@@ -2,10 +2,8 @@
 
 import dataclasses
 
-import pytest
 from msgspec import structs
 
-from common.errors import UserError
 from common.laboratory.loader_workers import EXPERIMENT, Scope, launches
 from common.observations import display
 from common.records.training import Window
@@ -53,16 +51,3 @@ def test_a_launch_that_failed_is_told_with_the_reason():
     failed = structs.replace(record_of(planned, 0.001), status="failed", reason="It broke.", windows=[])
     [table] = display.missing_table(observed_of(EXPERIMENT, {planned.name: failed}))
     assert [table.rows[0][each] for each in (0, -3, -1)] == ["0 loader workers", "failed", "It broke."]
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"strategy": "tf_mirrored"}, "tf_mirrored has no --loader-workers"),
-        ({"loader_workers": (0,)}, "whole numbers above 0"),
-        ({"preset": "imagenet"}, "imagenet"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(values, said):
-    with pytest.raises(UserError, match=said):
-        Scope(**values)

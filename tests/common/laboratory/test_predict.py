@@ -105,24 +105,6 @@ def test_what_was_not_measured_here_by_this_commit_is_refused(run_here, tmp_path
         run_here(EXPERIMENT, tmp_path, "--strategies", strategy)
 
 
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"strategies": ("tf_mirrored",)}, "tf_mirrored declares no graph"),
-        ({"workers": (0,)}, "whole numbers above 0"),
-        ({"workers": (8, 64), "over_hosts": (2,)}, "as many numbers as --workers"),
-        ({"workers": (8,), "over_hosts": (3,)}, "--workers 8 can't be alike on 3 hosts"),
-        ({"workers": (3,), "scaling": "strong"}, "doesn't divide by 3 workers"),
-        ({"bandwidth": "25"}, "25"),
-        ({"latency": "10"}, "10"),
-        ({"preset": "imagenet"}, "imagenet"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(values, said):
-    with pytest.raises(UserError, match=said):
-        Scope(**values)
-
-
 def test_models_are_fitted_to_one_worker_and_two_at_one_link():
     scope = Scope(strategies=("torch_ddp",))
     launches = [*fitted_to(scope, 1)]
