@@ -6,7 +6,7 @@ import pytest
 
 from common.records.training import Record
 from reports.charts import bars, style
-from reports.charts.curves import curves
+from reports.charts.curves import Line, Plot, curves
 from reports.tables import summaries
 from reports.words import scaling
 from tests.reports.charts.read_marks import read
@@ -60,7 +60,17 @@ def test_a_name_that_looks_like_code_is_text_and_nothing_else():
         assert shown in {"\n".join(mark.keys) for mark in read(svg)}
 
 
-# What steps consist of
+def test_without_ticks_both_axes_are_linear_and_panels_share_them():
+    panels = ("2 hosts", "4 hosts")
+    courses = [
+        Line(measure="step", panel=panel, x=[0, 5, 10], values=[0, most / 2, most], key=panel, tips=[{"launch": panel}])
+        for panel, most in zip(panels, (100, 1000), strict=True)
+    ]
+    marks = read(curves(Plot(lines=courses, x_label="s"), {}))
+    assert [(mark.panel, mark.tip) for mark in marks] == [(f"{panel}: step", {"launch": panel}) for panel in panels]
+    assert [pytest.approx(point, abs=2) for point in marks[1].points] == [(0, 0), (5, 500), (10, 1000)]
+    # The first panel of a row alone has numbers, by which all are read.
+    assert [pytest.approx(point, abs=2) for point in marks[0].points] == [(0, 0), (5, 50), (10, 100)]
 
 
 def test_each_number_of_workers_has_a_panel_and_oversubscribed_bars_are_marked_and_pale():

@@ -1,13 +1,153 @@
-"""The first page: answers that are true for any records."""
+"""The first page: the rows of its ranking table, which PDF, page and terminal have, and answers that are true."""
 
+import math
+import re
+import shutil
+import subprocess
+
+import pandas as pd
+import pytest
+
+from common.observations.answers import EQUIVALENT, FASTEST, NOT_RANKED, SLOWER, UNDECIDED
 from common.records import calibration
+from common.records.certificate import DEVIATES, FOLLOWS
 from common.records.manifest import Differences
 from common.records.training import Record
+from reports.render import shell
+from reports.tables import certificate
 from reports.tables.results import Origin
+from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import first_page
 from tests.reports.materials import CALIBRATED, material_of
-from tests.reports.pieces import answers
-from tests.reports.records import in_rounds, make_record, unfinished
+from tests.reports.pieces import answers, blanks_for_all
+from tests.reports.records import in_rounds, make_record, mistaken, unfinished, varied
+
+
+def rows_of(*records: Record) -> pd.DataFrame:
+    material = material_of(*records)
+    return of_regime(material, material.regimes[0])
+
+
+def standing(strategy: str = "amber_ring", verdict: str = SLOWER, **more) -> dict:
+    facts = {"workers": 2, "n": 6, "samples_per_second": 1234.0, "relative": 1.5, "low": 1.25, "high": 1.75}
+    facts |= {"base": "amber_single", "base_samples_per_second": 949.2, "base_n": 6, "speed_up": 1.3}
+    facts |= {"part": "exchange", "share": 0.64, "is_limit": True, "certificate": "follows", "reason": ""}
+    return facts | {"strategy": strategy, "verdict": verdict} | more
+
+
+def headline(*rows: dict) -> str:
+    return first_page.headline(pd.DataFrame(rows))
+
+
+LEADER = standing("amber_ring", FASTEST, relative=1.0, low=math.nan, high=math.nan)
+
+
+def test_a_row_has_the_rate_the_ratio_to_the_fastest_and_the_speed_up_worked_out_by_hand():
+    single = [make_record("amber_single", 1, (2.0,) * 3)]
+    times = (3.0, 3.3, 3.6, 3.0, 3.3, 3.6)
+    fast = [make_record("amber_ring", 2, (each,) * 3) for each in times]
+    slow = [
+        make_record("amber_library", 2, (each * factor,) * 3) for each, factor in zip(times, (2, 2.1) * 3, strict=True)
+    ]
+    first, second = rows_of(*single, *fast, *slow).itertuples()
+    assert (first.strategy, first.verdict, first.relative, first.workers) == ("amber_ring", "fastest", 1.0, 2)
+    # 128 rows in a median step of 3.3 ms, beside 64 in 2 ms.
+    assert first.samples_per_second == pytest.approx(128 / 0.0033)
+    assert first.speed_up == pytest.approx(128 / 0.0033 / 32_000)
+    assert (second.strategy, second.verdict, second.base) == ("amber_library", "slower", "amber_single")
+    assert second.relative == pytest.approx(math.sqrt(2 * 2.1))
+    assert second.low < 2.0 < second.relative < 2.1 < second.high
+    assert second.low * second.high == pytest.approx(second.relative**2)
+    assert {first.certificate, second.certificate} == {"follows"}
+
+
+def test_the_largest_tested_number_of_workers_is_ranked():
+    records = [*in_rounds("amber_ring", 2.0, 1), *in_rounds("amber_library", 4.0, 1)]
+    few = [make_record("amber_ring", 2), make_record("amber_library", 2)]
+    assert {*rows_of(*records, *few)["workers"]} == {1}
+    assert {*rows_of(*few)["workers"]} == {2}
+
+
+def test_who_is_not_ranked_stands_last_however_fast():
+    rounded = [varied("amber_ring", 2, (each,) * 3, half_precision=True) for each in (1.0, 1.1, 1.2, 1.0, 1.1, 1.2)]
+    wrong = [mistaken(each) for each in in_rounds("amber_sharded", 2.0)]
+    rows = rows_of(*in_rounds("amber_library", 5.0), *wrong, *in_rounds("amber_ring", 4.0), *rounded)
+    assert rows["strategy"].tolist() == ["amber_ring", "amber_library", rounded[0].name, "amber_sharded"]
+    assert rows["verdict"].tolist() == [FASTEST, SLOWER, NOT_RANKED, NOT_RANKED]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "sentence"),
+    [
+        ([FASTEST, SLOWER], "Take amber_ring with 2 workers: the fastest of 2 at 95 % confidence, "),
+        ([FASTEST, SLOWER, EQUIVALENT], "Take amber_ring with 2 workers: equivalent to a2 at 95 % confidence, "),
+        ([FASTEST, SLOWER, NOT_RANKED], "Take amber_ring with 2 workers: the fastest of 2 at 95 % confidence, "),
+        (
+            [UNDECIDED, UNDECIDED],
+            "No strategy is shown to be the fastest with 2 workers: amber_ring can't be told from a1, ",
+        ),
+        ([UNDECIDED], "No test ranks the strategies with 2 workers: amber_ring had the highest rate, "),
+    ],
+)
+def test_the_sentence_says_what_to_take_and_how_sure_that_is(verdicts, sentence):
+    first, *others = (standing(f"a{place}", verdict) for place, verdict in enumerate(verdicts))
+    gain = "1.30 times as fast as one worker of amber_single by the medians."
+    assert headline(first | LEADER | {"verdict": verdicts[0]}, *others) == sentence + gain
+
+
+def test_where_distributing_does_not_pay_the_sentence_says_so():
+    said = headline(LEADER | {"speed_up": 0.8}, standing("a0"))
+    assert said.startswith("Don't distribute. amber_ring with 2 workers: the fastest")
+
+
+def test_of_many_strategies_the_first_stand_in_the_table_with_what_speed_ups_are_over():
+    table = first_page.ranking_table(pd.DataFrame([LEADER] * (MOST_ROWS + 1)))
+    assert len(table["rows"]) == MOST_ROWS
+    # A speed-up has the rate and the n of its base beside it.
+    assert table["notes"][0].endswith(" Speed-up: over one worker of amber_single (949 samples/s, n = 6).")
+    assert table["notes"][-1].startswith(f"The fastest {MOST_ROWS} of {MOST_ROWS + 1};")
+
+
+def test_other_configurations_have_a_row_each_with_their_fastest():
+    [table] = first_page.others({"digits strong": pd.DataFrame([LEADER, standing("a0")])})
+    assert table["rows"] == [["digits strong", "2", "amber_ring", "1,234", "1.30", "follows", "fastest"]]
+    [table] = first_page.others({f"r{index}": pd.DataFrame([LEADER]) for index in range(6)})
+    assert (len(table["rows"]), len(table["notes"])) == (4, 1)
+
+
+@pytest.mark.parametrize("verdicts", [[DEVIATES, FOLLOWS], [FOLLOWS, DEVIATES]])
+def test_of_several_verdicts_of_a_strategy_the_gravest_is_shown(monkeypatch, verdicts):
+    about = {"preset": make_record("amber_ring", 2).task.preset, "global_batch": 128, "strategy": "amber_ring"}
+    about |= {"workers": 2, "exchange": True}
+    rows = pd.DataFrame([about | {"verdict": verdict} for verdict in verdicts])
+    monkeypatch.setattr(certificate, "summary", lambda comparisons: rows)
+    [certified_as] = rows_of(*in_rounds("amber_ring", 3.0))["certificate"]
+    assert certified_as == "deviates"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_the_terminal_shows_each_row_and_no_letters_that_it_cannot(encoding):
+    rows = pd.DataFrame([LEADER | {"share": 1.7}, standing("a\x1b[31m\nb\u2603")])
+    sentence, _, head, first, second = first_page.in_text(rows, encoding).splitlines()
+    assert sentence == headline(LEADER, standing())
+    assert re.split(r"\s{2,}", head) == first_page.COLUMNS
+    # A part may be longer than the median step.
+    numbers = ["amber_ring", "1,234", "1.00", "-", "1.30", "exchange over 100 %", "follows", "fastest"]
+    assert re.split(r"\s{2,}", first) == numbers
+    assert second.startswith(f"a?[31m?b{'?' if encoding != 'utf-8' else chr(0x2603)} ")
+
+
+@pytest.mark.skipif(not shutil.which("pdftotext"), reason="The text of a PDF is read by pdftotext, of poppler-utils.")
+def test_the_pdf_has_every_cell_of_the_table_whatever_a_name_looks_like(tmp_path):
+    single, strange = [make_record("amber_single", 1, (2.0,) * 3)], in_rounds("<b>$x$", 5.0)
+    parts = first_page.section(material_of(*single, *in_rounds("amber_ring", 3.0), *strange))
+    content, drawings = shell.compose("", [], parts)
+    (tmp_path / "a.pdf").write_bytes(shell.typeset(content, blanks_for_all(drawings)))
+    read = ["pdftotext", "-layout", "-l", "1", str(tmp_path / "a.pdf"), "-"]
+    page = " ".join(subprocess.run(read, capture_output=True, text=True, check=True, timeout=30).stdout.split())
+    [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
+    assert [row[0] for row in table["rows"]] == ["amber_ring", "<b>$x$"]
+    assert all(" ".join(row) in page for row in table["rows"])
 
 
 def figure(*records: Record) -> dict:
