@@ -64,7 +64,6 @@ CALIBRATED = Calibration(
     **{"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "alarms_bound": 0.2207},
     **{"spread": 0.01, "long_blocks": 18, "found": 18, "busy_share": 0.05, "smallest_difference": 0.0146},
 )
-"""A calibration of a machine."""
 
 
 def replayed(launch: str, strategy: str = "amber_ring", under_way: tuple[float, ...] = ()) -> Replayed:

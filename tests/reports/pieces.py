@@ -19,7 +19,6 @@ def answers(blocks: list[Block]) -> dict[str, list[str]]:
 
 
 def items(blocks: list[Block]) -> list[str]:
-    """Every item of every list."""
     return [item for block in blocks if block["kind"] == "items" for item in block["items"]]
 
 
@@ -29,7 +28,6 @@ def headings(blocks: list[Block], level: int | None = None) -> list[str]:
 
 
 def table_under(blocks: list[Block], heading: str) -> Block:
-    """The first table after a heading."""
     start = next(index for index, block in enumerate(blocks) if block.get("text") == heading)
     return next(block for block in blocks[start:] if block["kind"] == "table")
 
@@ -58,7 +56,6 @@ def blanks_for_all(drawings: Drawings) -> dict[str, bytes]:
 
 
 def pages_of(document: bytes) -> int:
-    """How many pages a PDF has."""
     found = re.findall(rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages", document, re.S)
     return max(int(number) for pair in found for number in pair if number)
 

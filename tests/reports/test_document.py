@@ -19,7 +19,6 @@ from tests.reports.records import make_record, named, unfinished
 
 @pytest.fixture(scope="module")
 def content() -> dict:
-    """The document on a few launches of one machine."""
     records = [make_record(name) for name in ("amber_single", "cobalt_single")]
     records += [make_record("amber_ring", workers, (2.0, 2.2, 2.4)) for workers in (1, 2, 4)]
     records += [make_record("cobalt_replicas", 2, (3.0, 3.0))]

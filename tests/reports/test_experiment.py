@@ -52,7 +52,6 @@ def launches(library: str, latency: float, n: int = 6, factors: tuple[int, int] 
 
 
 def composed(*records: CollectivesRecord) -> tuple[list[Block], Drawings]:
-    """What the report on these records says, and how its figures are drawn."""
     found = observed_of(collectives.EXPERIMENT, {f"{place:02d}": each for place, each in enumerate(records)})
     content, drawings = experiment.compose(found, records, Origin(COMMAND))
     return content["blocks"], drawings
@@ -68,11 +67,7 @@ def first(blocks: list[Block], kind: str) -> Block:
 
 @pytest.fixture(scope="module")
 def usual() -> list[Block]:
-    """The document on six launches of a library."""
     return said_of(*launches("amber", 1e-5))
-
-
-# From records to files
 
 
 @pytest.fixture
@@ -154,9 +149,6 @@ def test_a_folder_that_was_never_concluded_or_has_damaged_observations_is_one_li
         experiment.write_report(tmp_path, tmp_path / "report.pdf")
 
 
-# The first page
-
-
 def test_the_first_page_says_which_library_is_in_front_at_every_size_and_how_sure_that_is():
     blocks = said_of(*launches("amber", 1.2e-5), *launches("teal", 2e-5))
     # The medians of 1.00 to 1.05 times 12.008 us and so on; at the largest size they are alike to within 5 %.
@@ -235,9 +227,6 @@ def test_a_table_alone_fills_the_first_page_and_says_where_the_other_rows_are(wi
     assert [len(block["rows"]) for block in content["blocks"] if block["kind"] == "data"] == [90]
 
 
-# The tables
-
-
 def test_the_tables_have_each_size_with_its_interval_bandwidths_and_bytes_and_say_what_columns_mean(usual):
     rows = rows_of(usual, ALL_REDUCE)
     assert len(rows) == len(SIZES)
@@ -288,9 +277,6 @@ def test_the_line_that_repeats_it_what_timing_costs_and_which_machines_were_pool
     pooled = said_of(*own, record(taking(8, 1e-5), host=HOST | {"name": "there"}))[-1]["rows"]
     assert ["machines, pooled", "here, there"] in pooled
     assert "machines, pooled" not in dict(blocks[-1]["rows"])
-
-
-# The figures
 
 
 def test_every_launch_is_a_mark_and_a_median_stands_where_its_tip_says():

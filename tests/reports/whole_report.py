@@ -41,7 +41,6 @@ class Whole:
 
 
 def whole_in(folder: Path) -> Whole:
-    """All of the report, with weights in `folder`."""
     material = Material(results_in(folder))
     content, drawings = document.compose(material)
     images = draw_all(drawings)
@@ -109,7 +108,6 @@ def _exact(record: Record, folder: Path) -> Record:
 
 
 def results_in(folder: Path) -> Results:
-    """The comparison, with weights in `folder`."""
     records, rounds = [], []
     for number in range(1, ROUNDS + 1):
         own = list(launches_of_a_round(number))

@@ -31,7 +31,6 @@ def taking(seconds, size_bytes=1024, **changes):
 
 
 def record(*cells, library="amber", repetition=1, workers=2, **changes):
-    """A launch of a library of collectives that has these cells."""
     values = {
         **{"library": library, "title": f"The library {library}", "family": "Amber", "colors": ["#17457e", "#56b4e9"]},
         **{"status": "ok", "repetition": repetition, "world_size": workers, "timing_seconds": 1e-7},

@@ -56,7 +56,6 @@ def session(rounds, **changes):
 
 
 def result(folder, records):
-    """What the records say, and the exit status."""
     (folder / "order_seed.txt").write_text("5")
     gathered = calibrate.calibrated(folder, records)
     status = calibrate.keep(folder, gathered)

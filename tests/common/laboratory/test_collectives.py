@@ -27,13 +27,9 @@ WITH_FORMULA = [
     # Of the algorithms by hand the one with a formula of its own.
     and (library.by_default or library.name == "recursive_doubling")
 ]
-"""Libraries whose all-reduce has a formula."""
 
 
 [IN_ONE_PROCESS, *_] = [name for name, library in catalogue.libraries().items() if library.one_process]
-
-
-# The launches
 
 
 @pytest.mark.parametrize(
@@ -90,11 +86,7 @@ def test_ranks_and_sizes_are_the_profiles_or_a_series_or_those_that_are_named(sc
     assert (scope.ranks, scope.sweep(2).size_bytes) == (ranks, sizes)
 
 
-# A session as a user starts it
-
-
 def session(folder, *options):
-    """The records of a session of one round of all-reduces."""
     where = ["--results", str(folder), "--out", str(folder / "report.pdf")]
     few = ["--repetitions", "1", "--collectives", "all_reduce", "--warmup-iterations", "1", *options]
     command = [sys.executable, "-m", "common.laboratory.collectives", *where, *few]

@@ -16,7 +16,6 @@ HOSTS = [
 
 
 def found_in(*records):
-    """What was observed and what is missing in these records."""
     found = observed_of(EXPERIMENT, {f"{place:02d}": each for place, each in enumerate(records)})
     return found.observed, found.missing
 

@@ -91,11 +91,7 @@ def test_a_trace_that_leaves_no_messages_of_its_own_has_failed(monkeypatch, tmp_
     assert trace(status="ok") == ("failed", "It left no messages.")
 
 
-# Its launches
-
-
 def leave_trace(folder):
-    """What the traced launch of the strategy leaves."""
     path = trace_path(folder / "traces" / f"{traced(SCOPE, DDP).name}.json")
     path.parent.mkdir()
     write_record(path, trace_of(DDP, [MESSAGE], data_type="float16"))

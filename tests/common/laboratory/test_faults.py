@@ -86,9 +86,6 @@ def test_a_launch_that_was_refused_has_an_account_with_its_round(monkeypatch, tm
     assert account == Recovery(fault=FAULT, repetition=3)
 
 
-# What launches tell
-
-
 def told(folder, deviating=()):
     """The answer, and by title the rows of each table, on the launches in a folder, of which some deviate."""
     launches = accounted_launches(folder, read_records(folder, Record))
@@ -146,9 +143,6 @@ def test_what_was_refused_and_an_undisturbed_launch_that_failed_are_not_there(tm
         ["amber_ring with restart", "rank 1 killed at step 160", "2 workers", "ok", "1", "It left no account."],
         ["amber_ring", "undisturbed", "2 workers", "failed", "1", "It ended."],
     ]
-
-
-# A session as a user starts it
 
 
 @pytest.mark.grid

@@ -16,9 +16,6 @@ from tests.common.records.matrix_records import cell, record, session
 QUICK = Scope(sizes=(8, 16), naive_sizes=(4, 8), repetitions=2, iterations=2)
 
 
-# The plan
-
-
 def test_every_round_has_every_way_once():
     found = [launches(Scope(), number) for number in range(1, Scope().repetitions + 1)]
     assert [sorted(each.way.name for each in own) for own in found] == 6 * [sorted(ways())]
@@ -32,9 +29,6 @@ def test_the_loop_multiplies_sizes_of_its_own_and_one_process_has_no_workers():
         "rows": ((8, 16), 2),
         "reduction": ((8, 16), 2),
     }
-
-
-# The launches
 
 
 @pytest.mark.parametrize("ended", [Ended("ok", None), Ended("failed", "A product was wrong.")])
@@ -54,8 +48,6 @@ def test_a_launch_leaves_one_record_that_says_which_of_several_it_is_and_how_it_
     assert (found.repetition, found.log) == (2, f"{planned.name}.log")
     assert [each.size for each in found.cells] == ([4, 8] if ended.status == "ok" else [])
 
-
-# What it tells
 
 ALONE = {64: 0.001, 128: 0.008, 256: 0.064}
 

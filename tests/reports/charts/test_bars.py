@@ -16,7 +16,6 @@ from tests.reports.records import make_record, named, varied
 
 
 def scaled(*records: Record, height: float = 195.0) -> bytes:
-    """The figure of speed-ups and efficiencies."""
     launches = summaries.launches(named(*records))
     plot = scaling.plot(summaries.cells(launches), launches, height)
     return curves(plot, looks_of(launches["strategy"].tolist()))

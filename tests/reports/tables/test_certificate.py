@@ -119,9 +119,6 @@ def test_launches_without_exchange_that_compute_something_else_are_no_t_comp():
     assert alone == ["deviates"] * 3 + ["not compared"] * 3
 
 
-# In words and curves
-
-
 def lines(*records) -> list:
     """The courses in the figure; a mark says something."""
     drawings = drawings_of(words_certificate.section(material_of(*records), 20))

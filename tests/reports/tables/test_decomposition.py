@@ -114,11 +114,6 @@ def test_the_parts_of_a_round_are_those_worked_out_by_hand(records, expected):
     assert found["ideal_seconds"].tolist() == pytest.approx([0.002] * len(expected))
 
 
-def test_what_distributes_nothing_has_no_parts():
-    assert table(base(), launch(1.0, "amber_single", 1, compiled=True)).empty
-    assert table().empty
-
-
 def test_differences_are_of_launches_of_the_same_round_and_have_intervals_from_six_on():
     # Rounds differ by far more than the parts, which are the same in each.
     records = [kind(time + each) for each in DRIFT for kind, time in ((base, 2.0), (launch, 4.0), (alone, 2.4))]
@@ -211,9 +206,6 @@ def test_a_part_whose_interval_reaches_down_to_zero_limits_nothing():
     assert (row["part"], bool(row["share"] > 0.1), bool(row["is_limit"])) == ("exchange", True, False)
 
 
-# Whether it pays
-
-
 def paying(*records: Record) -> list:
     """The rows that the formula is about."""
     found = material_of(*records).exposed
@@ -256,9 +248,6 @@ def test_whether_it_pays_is_worked_out_by_hand_from_launches_of_the_same_round(t
 )
 def test_what_the_formula_is_not_about_has_no_row(records):
     assert paying(*records) == []
-
-
-# In words
 
 
 def sentences(*records: Record, **more: object) -> list[str]:

@@ -55,7 +55,6 @@ def table(
 
 
 def times(row: dict, name: str) -> tuple[float, float, float]:
-    """A median and its interval in milliseconds."""
     return tuple(1000 * row[f"{name}_seconds{end}"] for end in ("", "_low", "_high"))
 
 
@@ -127,9 +126,6 @@ def test_replays_that_tell_no_time_have_a_row_for_each_reason():
         ("amber_threads", 2, 1, "It ended."),
     ]
     assert refusals({}, {"1": refused("It copies.")}) == [("amber_threads", 2, 1, "It copies.")]
-
-
-# Ceilings
 
 
 def ceilings(records, *probes: Ceiling) -> list[tuple]:

@@ -68,9 +68,6 @@ def test_whoever_imports_the_package_alone_waits_for_no_library():
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 
-# On the page
-
-
 def test_every_table_is_there_but_for_what_regimes_say_at_length(whole):
     tables = [block for block in whole.content["blocks"] if block["kind"] == "data"]
     # The whole report is of one network.

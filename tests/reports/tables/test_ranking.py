@@ -77,14 +77,6 @@ def test_a_comparison_has_the_log_ratios_of_its_rounds_and_what_the_family_makes
     assert found["other_rate"].tolist() == pytest.approx(128 / seconds.median()[["b", "c", "c"]].to_numpy())
 
 
-def test_overlapping_intervals_of_medians_decide_nothing():
-    table = launches({"a": 1.0, "b": 1.08})
-    # Of six launches the interval of the median is from the first to the last.
-    seconds = table.groupby("strategy")["seconds"]
-    assert seconds.min()["b"] < seconds.max()["a"]
-    assert ranked(table).comparisons[["strategy", "verdict"]].to_numpy().tolist() == [["a", "faster"]]
-
-
 def test_each_placement_is_a_family_of_its_own_and_what_the_machine_can_show_is_that_over_the_fastest_link():
     over_links = [placed({"a": 3.0, "b": 2.0}, 2, megabits) for megabits in (100, 10)]
     found = ranked(pd.concat([launches({"a": 1.0, "b": 1.2}), *over_links, placed({"a": 1.0}, 2)]))
@@ -93,9 +85,6 @@ def test_each_placement_is_a_family_of_its_own_and_what_the_machine_can_show_is_
     assert found.comparisons["placement"].tolist() == ["", slow, fast]
     assert found.comparisons["hosts"].tolist() == [1, 2, 2]
     assert f" with 2 workers on {fast} and " in words.resolution(found, "weak")
-
-
-# What one change makes of a step
 
 
 def factors(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -158,11 +147,7 @@ def test_options_are_compared_with_none_on_the_same_hosts_over_the_same_link():
     assert row["factor"] == pytest.approx(0.75)
 
 
-# In words
-
-
 def not_ranked(found: Ranking) -> str:
-    """Who isn't ranked, and why; empty where everybody is."""
     return words.not_ranked(found, "weak")
 
 

@@ -90,8 +90,6 @@ def test_virtual_hosts_do_not_stand_beside_real_ones():
     assert headings(section(virtual, virtual), 2) == ["digits weak, virtual hosts"]
 
 
-# Another commit
-
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, ("Both run here.",))
 STEADY = (2.0, 2.002, 1.998, 2.002, 1.998, 2.0)
 
@@ -108,9 +106,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_every_setting_stands_in_the_table_with_its_verdict(folder):
-    heading, said, _, table = against.another_commit(Material(Results(folder, {}, None)))
-    assert heading["text"] == "Against commit 1111111111"
+def test_every_setting_stands_in_the_table_with_its_verdict_where_there_was_a_commit(folder):
+    assert against.another_commit(Material(Results(folder / "other", {}, None))) == []
+    assert "Against commit 1111111111" in headings(document.compose(Material(read_results(folder)))[0]["blocks"], 1)
+    _, said, _, table = against.another_commit(Material(Results(folder, {}, None)))
     counts = "of 3 settings: 1 slower, 1 fails here, 1 not compared."
     assert f"2222222222 with changes against main (1111111111), {counts}" in said["text"]
     assert "The gate is shut: Slower than main" in said["text"]
@@ -122,8 +121,3 @@ def test_every_setting_stands_in_the_table_with_its_verdict(folder):
     assert rows["cobalt_single"][3:] == ["3.00", "3.00", "1.000", DASH, "2", "too few rounds"]
     assert rows["amber_library"][3:] == [DASH, DASH, DASH, DASH, "0", "fails"]
     assert table["notes"] == ["amber_library with 2 workers, digits weak: failed here: It *ended* (6 of 6)."]
-
-
-def test_the_section_is_in_the_document_of_a_comparison_against_a_commit_alone(folder, tmp_path_factory):
-    assert "Against commit 1111111111" in headings(document.compose(Material(read_results(folder)))[0]["blocks"], 1)
-    assert against.another_commit(Material(Results(tmp_path_factory.mktemp("other"), {}, None))) == []

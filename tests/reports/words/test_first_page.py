@@ -151,12 +151,10 @@ def test_the_pdf_has_every_cell_of_the_table_whatever_a_name_looks_like(tmp_path
 
 
 def figure(*records: Record) -> dict:
-    """The figure of the first page."""
     return next(block for block in first_page.section(material_of(*records)) if block["kind"] == "figure")
 
 
 def ending(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
-    """The sentences at the end of the page, by the question that they answer."""
     return answers(first_page.section(material_of(*records, folder=tmp_path, **facts)))
 
 

@@ -19,19 +19,15 @@ def chapter(*records: Record) -> list[dict]:
     return machine.hosts(material_of(*records))
 
 
-def test_the_hosts_are_listed_once_with_what_they_are():
-    blocks = chapter(over_hosts(), over_hosts(uncertainty=2e-4), over_hosts(workers=1, hosts=1))
+def test_the_hosts_are_listed_once_with_what_they_are_also_those_of_launches_that_failed():
+    failed = changed(unfinished("failed", "host2 is lost."), hosts=over_hosts(uncertainty=2e-4).hosts)
+    blocks = chapter(over_hosts(), failed, over_hosts(workers=1, hosts=1))
     assert table_under(blocks, "The hosts")["rows"] == [
         ["host1", "2", "Some CPU", "eth0", "10.77.0.1", "3", "±200 µs"],
         ["host2", "2", "Some CPU", "eth0", "10.77.0.2", "2", "±200 µs"],
     ]
     assert "These hosts are virtual" in blocks[1]["text"]
     assert "virtual" not in chapter(over_hosts(virtual=None))[1]["text"]
-
-
-def test_hosts_of_launches_that_failed_are_listed_all_the_same():
-    failed = changed(unfinished("failed", "host2 is lost."), hosts=over_hosts().hosts)
-    assert len(table_under(chapter(failed), "The hosts")["rows"]) == 2
 
 
 def test_the_jobs_of_slurm_are_listed_with_who_bound_the_cores_where_there_are_any():
