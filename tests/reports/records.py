@@ -152,7 +152,10 @@ def make_record(
         for rank, factor in enumerate(rank_factors or (1.0,) * workers)
         for index, value in enumerate(milliseconds)
     ]
-    known = declared(each, task, options or MadeUpOptions(), workers, told) | presentation(each, options, told)
+    options = options or MadeUpOptions()
+    known = declared(each, task, options, workers, told) | {"colors": list(each.family.colors)}
+    traffic = each.traffic(1, 2, options, 2 if told is not None and len(told.hosts) > 1 else 1)
+    known |= {"formula": traffic.formula, "formula_source": traffic.source}
     batch = global_batch(task, each.work, workers)
     shard_losses = trained(task.seed, batch, task.steps, task.preset).shard_losses(known["shards"]).tolist()
     values = known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses}
@@ -199,14 +202,6 @@ def mistaken(record: Record, sentence: str = "Summed, not averaged. Divide.") ->
     """The record of a launch that made this mistake."""
     found = reading(record.task, record.recipe or "AVERAGE", record.world_size, record.shard_losses, sentence)
     return changed(record, reading=found)
-
-
-def presentation(declaration: Strategy, options: Options | None, told: Site | None) -> dict[str, object]:
-    """What records held of a made-up strategy's declaration that a session keeps once for all of them."""
-    hosts = 2 if told is not None and len(told.hosts) > 1 else 1
-    traffic = declaration.traffic(1, 2, options or MadeUpOptions(), hosts)
-    colors = list(declaration.family.colors)
-    return {"colors": colors, "formula": traffic.formula, "formula_source": traffic.source}
 
 
 def over_hosts(

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from common.errors import UserError
+from common.paths import ROOT
 from reports.__main__ import write_report
 from reports.tables.results import newest_comparison
 from tests.changes import changed
@@ -18,7 +19,6 @@ from tests.reports.materials import material_of
 from tests.reports.pieces import pages_of
 from tests.reports.records import HEADER, HOST, make_record, named, over_hosts, unfinished, write_all
 
-ROOT = Path(__file__).parents[2]
 NAME = "amber_ring-2w-00"
 
 

@@ -28,11 +28,13 @@ def value(measure, own):
     return values[0] if values else None
 
 
-def test_a_launch_is_the_median_of_its_calls_from_the_last_arrival_to_the_last_result():
+def test_a_launch_is_the_median_of_its_calls_from_the_last_arrival_which_one_process_lacks_to_the_last_result():
     calls = [(0.0, 3.0), (10.0, 17.0), (20.0, 24.0)]
     # The second rank begins half a second later: 2.5, 6.5 and 3.5 s pass from then on.
     own = record(cell(calls=calls, late=0.5))
     assert (value("seconds", own), value("arrival_seconds", own), value("unsure_seconds", own)) == (3.5, 0.5, None)
+    own = record(taking(1.0, ranks=1), workers=4, one_process=True)
+    assert (value("seconds", own), value("arrival_seconds", own)) == (1.0, None)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +54,6 @@ def test_bytes_are_those_of_one_rank_and_processor_time_is_that_of_one_byte_wher
     assert [value(name, own) for name in names] == [1500, 512, 3.0 / 1024]
     own = record(taking(1.0, sent_bytes=None, formula_bytes=None, processor_seconds=None))
     assert [value(name, own) for name in names] == [None] * 3
-
-
-def test_a_barrier_has_a_time_and_no_bandwidth():
     own = record(taking(1.0, 0, collective="barrier"))
     assert value("seconds", own) == 1.0
     assert value("algorithm_bytes_per_second", own) is value("processor_seconds_per_byte", own) is None
@@ -81,7 +80,7 @@ def test_what_libraries_must_share_is_told_in_a_place():
     ]
 
 
-def test_each_hosts_clock_is_set_right_before_its_ranks_are_compared():
+def test_each_hosts_clock_is_set_right_before_its_ranks_are_compared_and_the_two_least_sure_decide_what_is_unknown():
     # Ranks 2 and 3 are on a host whose clock is an hour ahead; by one clock all begin 0, 1, 2, 3 ms after the first.
     entered = [[0.0], [0.001], [3600.002], [3600.003]]
     left = [[0.010], [0.010], [3600.010], [3600.011]]
@@ -89,17 +88,14 @@ def test_each_hosts_clock_is_set_right_before_its_ranks_are_compared():
     assert value("seconds", own) == pytest.approx(0.008)
     assert value("arrival_seconds", own) == pytest.approx(0.003)
     assert value("unsure_seconds", own) == pytest.approx(3e-6)
+    hosts = [HOSTS[0] | {"clock_uncertainty_seconds": sure} for sure in (1e-6, 5e-6, 3e-6)]
+    assert value("unsure_seconds", record(taking(1.0, ranks=3), workers=3, hosts=hosts)) == pytest.approx(8e-6)
 
 
 @pytest.mark.parametrize(("late", "arrival"), [(2.9e-6, None), (3.1e-6, pytest.approx(3.1e-6, abs=1e-9))])
 def test_an_arrival_that_the_hosts_clocks_cannot_tell_is_not_told(late, arrival):
     own = cell(entered_seconds=[[0.0], [3600.0 + late]], left_seconds=[[1.0], [3601.0]])
     assert value("arrival_seconds", record(own, hosts=HOSTS)) == arrival
-
-
-def test_the_two_least_sure_clocks_decide_what_is_unknown():
-    hosts = [HOSTS[0] | {"clock_uncertainty_seconds": sure} for sure in (1e-6, 5e-6, 3e-6)]
-    assert value("unsure_seconds", record(taking(1.0, ranks=3), workers=3, hosts=hosts)) == pytest.approx(8e-6)
 
 
 def test_a_call_that_took_no_time_by_the_hosts_clocks_is_missing_with_the_reason():
@@ -109,11 +105,6 @@ def test_a_call_that_took_no_time_by_the_hosts_clocks_is_missing_with_the_reason
     [told] = missing.to_dict("records")
     assert told["reason"] == "The hosts' clocks may be 3e-06 s apart, and it took less."
     assert (told["subject"], told["x"], told["status"]) == ("all_reduce", 1024, "failed")
-
-
-def test_ranks_in_one_process_have_a_time_and_no_arrival():
-    own = record(taking(1.0, ranks=1), workers=4, one_process=True)
-    assert (value("seconds", own), value("arrival_seconds", own)) == (1.0, None)
 
 
 def test_cells_without_a_time_and_launches_that_failed_are_told_with_their_reasons():

@@ -32,25 +32,21 @@ def record_of(planned, seconds, sent_bytes, fall):
     )
 
 
-def test_a_round_has_each_strategy_with_and_without_each_way_from_the_same_seed():
+def test_a_round_has_each_strategy_with_and_without_each_way_from_the_same_seed_and_over_all_hosts():
     for repetition in (1, 2):
         planned = [*launches(SCOPE, repetition)]
         ways = [(each.options.local_steps, each.options.outer_momentum) for each in planned]
         assert ways == [(1, 0.0), (8, 0.0), (8, 0.9)]
-        assert {(each.task.seed, each.task.steps, each.task.scaling) for each in planned} == {
-            (repetition, 200, "strong")
-        }
+        trained = {(each.task.seed, each.task.steps, each.task.scaling) for each in planned}
+        assert trained == {(repetition, 200, "strong")}
+    spread = Hosts(count=2, slots=2, cores=1, bandwidths_bits_per_second=(1e8,))
+    planned = [*launches(dataclasses.replace(SCOPE, spread=spread), 1)]
+    assert {(each.hosts, each.bandwidth_bits_per_second) for each in planned} == {(2, 1e8)}
 
 
 def test_ways_that_compute_the_same_maths_send_no_less_and_are_left_out():
     assert {each.strategy.name for each in launches(Scope(), 1)} >= {"torch_ddp", "torch_local_sgd", "horovod_torch"}
     assert all(getattr(each.options, "backend", "auto") != "mpi" for each in launches(Scope(), 1))
-
-
-def test_over_hosts_the_workers_are_on_as_many_as_can_be():
-    spread = Hosts(count=2, slots=2, cores=1, bandwidths_bits_per_second=(1e8,))
-    planned = [*launches(dataclasses.replace(SCOPE, spread=spread), 1)]
-    assert {(each.hosts, each.bandwidth_bits_per_second) for each in planned} == {(2, 1e8)}
 
 
 def test_a_loss_counts_as_lowered_when_its_mean_over_twenty_steps_is_and_costs_the_steps_until_then():

@@ -297,7 +297,11 @@ def test_who_has_no_bar_is_named_with_the_reason():
     assert "Left out, since cobalt_single wasn't measured on the same work: cobalt_replicas at 2." in said
 
 
-@pytest.mark.parametrize("records", [(), (base(),), (launch(4.0),)], ids=["nothing", "a base", "no base"])
+@pytest.mark.parametrize(
+    "records",
+    [(), (base(), launch(1.0, "amber_single", 1, compiled=True)), (launch(4.0),)],
+    ids=["nothing", "what distributes nothing", "no base"],
+)
 def test_without_a_strategy_beside_its_base_there_is_no_figure(records):
     blocks = words.section(material_of(*records))
     assert "nothing tells how long a step should ideally take." in blocks[0]["text"]

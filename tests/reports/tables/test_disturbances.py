@@ -36,10 +36,6 @@ def rows(*records: Record, plan: pd.DataFrame | None = None) -> list:
     return [*disturbances_table(named(*records), plan).itertuples()]
 
 
-def planned(records: Mapping[str, Record], **columns: object) -> pd.DataFrame:
-    return pd.DataFrame({"launch": [*records], "repetition": 1} | columns)
-
-
 @pytest.mark.parametrize("share", [0.04, 0.06])
 @pytest.mark.parametrize(
     ("cause", "disturbance"),
@@ -115,7 +111,8 @@ def test_what_the_kernel_did_not_tell_is_not_judged():
 def test_a_disturbed_launch_disturbs_its_round_where_it_is_of_the_rounds():
     records = named(told(), told(), told(None, steal_seconds=0.5), told(None, steal_seconds=0.5))
     stages = ["round", "round", "round", "certificates"]
-    found = disturbances_table(records, planned(records, repetition=[1, 1, 2, 3], stage=stages))
+    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 1, 2, 3], "stage": stages})
+    found = disturbances_table(records, plan)
     assert disturbed_rounds(found) == [2]
     assert disturbed_rounds(disturbances_table({}, None)) == []
 

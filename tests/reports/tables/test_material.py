@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from common.paths import ROOT
 from reports import load
 from reports.blocks import DASH
 from reports.tables.columns import COLUMNS, table
@@ -18,8 +19,6 @@ from reports.words import data
 from tests.reports.materials import material_of
 from tests.reports.pieces import rows_of
 from tests.reports.records import make_record, named, unfinished, write_all
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,15 @@ def cautions_of(*records: Record) -> list[str]:
     return certainty.cautions(material_of(*records).launches, named(*records))
 
 
-def test_variables_that_python_obeys_are_a_caution_where_they_may_change_figures():
+def test_several_machines_and_variables_that_python_obeys_are_cautions_where_they_may_change_figures():
     harmless = make_record("amber_ring", 2, python_variables={"PYTHONPATH": "/opt/tools", "PYTHONHASHSEED": "0"})
     slow = make_record("amber_ring", 4, python_variables={"PYTHONDEVMODE": "1", "PYTHONPATH": "/opt/tools"})
     assert "PYTHONDEVMODE" not in str(cautions_of(harmless))
     assert "Python's own variables were set: PYTHONDEVMODE=1. Likely" in str(cautions_of(harmless, slow))
+    assert "Several machines" not in str(cautions_of(harmless, slow))
+    machines = "here (2 cores of Some CPU); there (2 cores of Some CPU)"
+    there = make_record(host=HOST | {"name": "there"})
+    assert f"Several machines: {machines}. Likely cause: " in str(cautions_of(make_record(), there))
 
 
 def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
@@ -33,13 +37,6 @@ def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
     )
     assert "amber_single at 1" in found["First windows slower than later ones"]
     assert all(" Likely cause: " in each and " Remedy: " in each for each in found.values())
-
-
-def test_several_machines_of_one_kind_are_a_caution_that_names_them():
-    here, there = make_record(), make_record(host=HOST | {"name": "there"})
-    assert "Several machines" not in str(cautions_of(here, here))
-    machines = "here (2 cores of Some CPU); there (2 cores of Some CPU)"
-    assert f"Several machines: {machines}. Likely cause: " in str(cautions_of(here, there))
 
 
 def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
