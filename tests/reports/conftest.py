@@ -6,14 +6,21 @@ from collections.abc import Callable
 import pytest
 
 from common.errors import exit_with_one_line
+from reports import document
 from reports.__main__ import main
+from reports.render import web_page
+from reports.render.shell import draw_all
+from reports.tables.material import Material
 from tests.reports.pieces import blanks_for_all
-from tests.reports.whole_report import Whole, whole_in
+from tests.reports.whole_report import Whole, results_in
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory) -> Whole:
-    return whole_in(tmp_path_factory.mktemp("whole"))
+    material = Material(results_in(tmp_path_factory.mktemp("whole")))
+    content, drawings = document.compose(material)
+    images = draw_all(drawings)
+    return Whole(material, content, drawings, images, web_page.build(content, images).decode())
 
 
 @pytest.fixture

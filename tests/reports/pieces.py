@@ -6,8 +6,6 @@ from xml.etree import ElementTree
 import pandas as pd
 
 from reports.blocks import Block, Draw, Drawings
-from reports.charts import style
-from tests.reports.records import AMBER
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -58,11 +56,6 @@ def blanks_for_all(drawings: Drawings) -> dict[str, bytes]:
 def pages_of(document: bytes) -> int:
     found = re.findall(rb"/Type\s*/Pages.*?/Count (\d+)|/Count (\d+).{0,80}/Type\s*/Pages", document, re.S)
     return max(int(number) for pair in found for number in pair if number)
-
-
-def looks_of(names: list[str]) -> dict[str, style.Style]:
-    """A look for each of these strategies, all of one family."""
-    return style.styles(dict.fromkeys(names, AMBER.colors))
 
 
 def words(svg: str | bytes) -> list[str]:

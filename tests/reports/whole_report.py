@@ -14,10 +14,7 @@ from safetensors.numpy import save_file
 from common.contract import model, oracle
 from common.contract.task import Task
 from common.records.training import Record
-from reports import document
 from reports.blocks import Drawings
-from reports.render import web_page
-from reports.render.shell import draw_all
 from reports.tables.material import Material
 from reports.tables.results import Origin, Results
 from tests.changes import changed
@@ -38,13 +35,6 @@ class Whole:
     drawings: Drawings
     images: dict[str, bytes]
     page: str
-
-
-def whole_in(folder: Path) -> Whole:
-    material = Material(results_in(folder))
-    content, drawings = document.compose(material)
-    images = draw_all(drawings)
-    return Whole(material, content, drawings, images, web_page.build(content, images).decode())
 
 
 def launches_of_a_round(number: int) -> Iterator[Record]:

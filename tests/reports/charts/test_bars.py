@@ -11,14 +11,14 @@ from reports.tables import summaries
 from reports.words import scaling
 from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
-from tests.reports.pieces import height_of, looks_of, words
-from tests.reports.records import make_record, named, varied
+from tests.reports.pieces import height_of, words
+from tests.reports.records import AMBER, make_record, named, varied
 
 
 def scaled(*records: Record, height: float = 195.0) -> bytes:
     launches = summaries.launches(named(*records))
     plot = scaling.plot(summaries.cells(launches), launches, height)
-    return curves(plot, looks_of(launches["strategy"].tolist()))
+    return curves(plot, style.styles(dict.fromkeys(launches["strategy"], AMBER.colors)))
 
 
 def test_worlds_with_more_threads_than_cores_are_marked_and_on_grey():

@@ -8,16 +8,12 @@ from reports.tables.decomposition import PARTS
 from tests.reports.records import AMBER, COBALT, TEAL
 
 
-def hue_of(look: style.Style) -> float:
-    return round(rgb_to_hsv(to_rgb(look.color))[0], 1)
-
-
 def test_twenty_strategies_have_twenty_looks_and_families_their_hue():
     families = {"amber": AMBER.colors, "cobalt": COBALT.colors, "teal": TEAL.colors, "none": ()}
     looks = style.styles({f"{name}_{index}": families[name] for name in families for index in range(5)})
     assert len({look.color for look in looks.values()}) == 20
-    hues = {name: {hue_of(looks[f"{name}_{index}"]) for index in range(5)} for name in ("amber", "cobalt")}
-    assert not hues["amber"] & hues["cobalt"]
+    hues = {name: round(rgb_to_hsv(to_rgb(look.color))[0], 1) for name, look in looks.items()}
+    assert not {hues[f"amber_{index}"] for index in range(5)} & {hues[f"cobalt_{index}"] for index in range(5)}
 
 
 @pytest.mark.parametrize("colors", [("#102030",) * 3, (), ("#0072b2",), ("no color", "#0072b2")])

@@ -20,11 +20,8 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
-        if tag not in ("meta", "link", "img", "path", "wbr", "input"):
+        if tag not in ("meta", "link", "img", "wbr", "input"):
             self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag

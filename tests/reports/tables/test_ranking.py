@@ -147,10 +147,6 @@ def test_options_are_compared_with_none_on_the_same_hosts_over_the_same_link():
     assert row["factor"] == pytest.approx(0.75)
 
 
-def not_ranked(found: Ranking) -> str:
-    return words.not_ranked(found, "weak")
-
-
 def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
     table = pd.concat(
         [
@@ -161,7 +157,7 @@ def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
     )
     reasons = {("half", 1): REASONS[OTHER_MATHS], ("half", 2): REASONS[OTHER_MATHS], ("wrong", 4): REASONS[DEVIATES]}
     found = ranked(table, reasons)
-    assert not_ranked(found) == (
+    assert words.not_ranked(found, "weak") == (
         "wrong at 4, for not following the oracle; half at 1 and 2, for computing other maths; a at 4 and servers at "
         "4, for more threads than cores; c at 2 and d at 2, for too few rounds."
     )
@@ -182,7 +178,7 @@ def sharing_three_rounds(first: str, second: str) -> pd.DataFrame:
 def test_who_shares_six_rounds_with_somebody_is_ranked_however_few_with_others():
     found = ranked(sharing_three_rounds("b", "c"))
     assert found.comparisons["n"].tolist() == [6, 6, 3]
-    assert not_ranked(found) == ""
+    assert words.not_ranked(found, "weak") == ""
 
 
 def test_records_are_ranked_by_the_rows_that_they_compute():
