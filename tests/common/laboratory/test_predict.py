@@ -23,8 +23,6 @@ from tests.common.laboratory import collective_records
 from tests.common.laboratory.collective_records import taking
 from tests.reports.records import MadeUpOptions, make_record
 
-SPREAD = Hosts(count=4, slots=1, cores=1, cores_together=2)
-
 
 def record_of(strategy, workers, exchange=True, **changes):
     record = make_record(strategy, workers, options=MadeUpOptions(exchange=exchange))
@@ -114,7 +112,8 @@ def test_models_are_fitted_to_one_worker_and_two_at_one_link():
 
 
 def test_what_is_held_out_is_drawn_from_the_digest():
-    scope, names = Scope(held_out=20, spread=SPREAD), ["torch_ddp", "horovod_torch"]
+    spread, names = Hosts(count=4, slots=1, cores=1, cores_together=2), ["torch_ddp", "horovod_torch"]
+    scope = Scope(held_out=20, spread=spread)
     first, again, other = (drawn(scope, digest, names) for digest in ("ab", "ab", "cd"))
     assert first == again != other
     assert len(first) == 20

@@ -3,7 +3,6 @@
 import dataclasses
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
@@ -42,16 +41,11 @@ def browser() -> Iterator[Browser]:
         yield playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory, whole) -> Path:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(whole.page, encoding="utf-8")
-    return path
-
-
 @pytest.fixture(scope="module", params=LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
-def look(browser, file, request) -> Iterator[Look]:
+def look(browser, whole, tmp_path_factory, request) -> Iterator[Look]:
     """The page in a window of some width, with a light or a dark ground; tests leave it as they find it."""
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    file.write_text(whole.page, encoding="utf-8")
     width, scheme = request.param
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page, complaints = context.new_page(), []

@@ -5,7 +5,6 @@ import math
 import re
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -21,26 +20,20 @@ from tests.reports.pieces import rows_of
 from tests.reports.records import make_record, named, unfinished, write_all
 
 
-@pytest.fixture(scope="module")
-def written(whole, tmp_path_factory) -> Path:
-    beside = tmp_path_factory.mktemp("tables")
-    whole.material.write(beside)
-    return beside
-
-
-def test_csv_files_have_all_digits_lists_as_json_and_commas_in_their_field(written, whole):
+def test_csv_files_have_all_digits_lists_as_json_and_commas_in_their_field(tmp_path, whole):
+    whole.material.write(tmp_path)
     for name in COLUMNS:
         numbers = getattr(whole.material, name).select_dtypes("number")
-        found = pd.read_csv(written / f"{name}.csv")
+        found = pd.read_csv(tmp_path / f"{name}.csv")
         # The whole report is of one network.
         assert len(numbers) or name == "networks"
         pd.testing.assert_frame_equal(found[numbers.columns], numbers, check_exact=True, check_dtype=False)
-    explained = pd.read_csv(written / "columns.csv")
-    assert {path.stem for path in written.iterdir()} == {*explained["table"], "columns"}
+    explained = pd.read_csv(tmp_path / "columns.csv")
+    assert {path.stem for path in tmp_path.iterdir()} == {*explained["table"], "columns"}
     assert explained["meaning"].str.len().min() > 0
-    exchanges = pd.read_csv(written / "exchanges.csv")
+    exchanges = pd.read_csv(tmp_path / "exchanges.csv")
     assert json.loads(exchanges["replays"].iloc[0]) == whole.material.exchanges["replays"].iloc[0]
-    assert "amber_ring, 4 hosts, 10 Mbit/s" in set(pd.read_csv(written / "endings.csv")["strategy"])
+    assert "amber_ring, 4 hosts, 10 Mbit/s" in set(pd.read_csv(tmp_path / "endings.csv")["strategy"])
 
 
 def test_without_a_measurement_every_table_has_its_columns_and_endings_has_the_launch(tmp_path):

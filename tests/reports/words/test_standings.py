@@ -79,7 +79,6 @@ def test_who_is_not_ranked_stands_last_however_fast():
 @pytest.mark.parametrize(
     ("verdicts", "sentence"),
     [
-        ([FASTEST, SLOWER], "Take amber_ring with 2 workers: the fastest of 2 at 95 % confidence, "),
         ([FASTEST, SLOWER, EQUIVALENT], "Take amber_ring with 2 workers: equivalent to a2 at 95 % confidence, "),
         ([FASTEST, SLOWER, NOT_RANKED], "Take amber_ring with 2 workers: the fastest of 2 at 95 % confidence, "),
         (
