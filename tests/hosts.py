@@ -4,7 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,23 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-import msgspec
 import psutil
 import pytest
 
-from common.errors import PREFIX, REFUSED_STATUS, UserError
+from common.errors import UserError
 from common.launching.virtual_hosts import cores, virtual_cluster
 from common.launching.virtual_hosts.description import (
     HEAD_ADDRESS,
     HEAD_NAME,
     INTERFACE,
     TEMPORARY_FOLDER,
-    Cable,
     address_of,
 )
 from common.launching.virtual_hosts.virtual_cluster import ENTER, virtual_hosts
 from common.paths import ROOT
-from common.records.header import Link
 from tests import hosts_apart
 
 
@@ -45,13 +41,11 @@ class VirtualHost:
     group: Path | None = None
     """The control group that limits what the host computes."""
 
-    def enter(self, *command: str, variables: Mapping[str, str] | None = None) -> list[str]:
+    def enter(self, *command: str) -> list[str]:
         """The command line that runs `command` on this host, with its cores, and its folder for temporary files."""
-        is_head = self.name == HEAD_NAME
-        variables = dict(variables or {}) | ({} if is_head else {"TMPDIR": TEMPORARY_FOLDER})
+        words = [] if self.name == HEAD_NAME else [f"TMPDIR={TEMPORARY_FOLDER}"]
         pinned = ["taskset", "--cpu-list", ",".join(map(str, os.sched_getaffinity(self.keeper)))]
         joined = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs; exec "$@"', str(self.group)] if self.group else []
-        words = [f"{name}={value}" for name, value in variables.items()]
         place = [str(self.keeper), str(self.network), str(ROOT)]
         return [*joined, *pinned, *ENTER, *place, *words, "--", *command]
 
@@ -76,43 +70,13 @@ class VirtualHost:
         )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cluster:
     """A virtual cluster and its hosts."""
 
     made: virtual_cluster.VirtualCluster
     hosts: tuple[VirtualHost, ...]
     head: VirtualHost
-    link: Cable
-
-    def enter(self, *command: str) -> list[str]:
-        """The command line that runs `command` on the head, where it finds the cluster's description."""
-        return self.made.enter(*command)
-
-    def shape(self, link: Cable) -> None:
-        """Make the cables like this from now on."""
-        self._on_head(f"described().shape({link!r})")
-        self.link = link
-
-    def calibrate(self) -> Link:
-        """What the link is like by measurement; raises UserError where that isn't what was asked for."""
-        link = self._on_head(f"calibrate(dataclasses.replace(described(), link={self.link!r}))")
-        return msgspec.json.decode(link, type=Link)
-
-    def _on_head(self, expression: str) -> str:
-        """What an expression is on the head, in JSON; raises UserError where it does."""
-        program = (
-            "import dataclasses, msgspec\n"
-            "from common.errors import exit_with_one_line\n"
-            "from common.launching.virtual_hosts.link_calibration import calibrate\n"
-            "from common.launching.virtual_hosts.description import Cable, described\n"
-            f"exit_with_one_line(lambda: print(msgspec.json.encode({expression}).decode()))"
-        )
-        result = subprocess.run(self.enter(sys.executable, "-c", program), capture_output=True, encoding="utf-8")
-        if result.returncode == REFUSED_STATUS:
-            raise UserError(result.stderr.strip().removeprefix(PREFIX))
-        assert result.returncode == 0, result.stderr
-        return result.stdout
 
 
 def seen_from_outside(made: virtual_cluster.VirtualCluster) -> Cluster:
@@ -129,8 +93,7 @@ def seen_from_outside(made: virtual_cluster.VirtualCluster) -> Cluster:
         groups = [group for folder in folders for group in folder.glob(f"lockstep-{os.getpid()}-*-{name}")]
         network = description.networks[number - 1]
         hosts.append(VirtualHost(name, address_of(number), here[keeper], network, *groups))
-    head = VirtualHost(HEAD_NAME, HEAD_ADDRESS, made.head, made.network)
-    return Cluster(made, tuple(hosts), head, description.link)
+    return Cluster(made, tuple(hosts), VirtualHost(HEAD_NAME, HEAD_ADDRESS, made.head, made.network))
 
 
 @contextmanager

@@ -131,8 +131,10 @@ def is_running(process: psutil.Process | int) -> bool:
         return False
 
 
-def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], None], folder: Path) -> Record:
-    """The record of an endless launch of two workers, of whom `disturb` gets the second while it trains.
+def run_and_disturb(
+    planned: PlannedLaunch, disturb: Callable[[psutil.Process], None], folder: Path, rank: int = 1
+) -> Record:
+    """The record of an endless launch of two workers, of whom `disturb` gets the one of this rank while it trains.
 
     Fails unless the launch has failed and nobody is left of it.
     """
@@ -141,9 +143,11 @@ def run_and_disturb(planned: PlannedLaunch, disturb: Callable[[psutil.Process], 
     def act() -> list[psutil.Process]:
         wait_for_steps(lines_of(folder / f"{planned.name}.log", is_over.is_set))
         processes = [each for each in psutil.Process().children(recursive=True) if each not in others]
-        workers = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
+        found = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
+        # Where there is no launcher, the script starts itself for each worker.
+        workers = [each for each in found if each.pid not in {other.ppid() for other in found}]
         assert len(workers) == 2
-        disturb(workers[1])
+        disturb(workers[rank])
         return processes
 
     with ThreadPoolExecutor(1) as pool:

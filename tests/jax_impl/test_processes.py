@@ -3,19 +3,18 @@
 import dataclasses
 import os
 import subprocess
-import sys
 
 import psutil
 import pytest
 
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
-from common.launching.exit_cause import TIMED_OUT_STATUS
 from common.launching.launch import python_for
+from common.launching.planned import PlannedLaunch
 from common.launching.processes import free_ports
 from common.paths import ROOT
 from tests.contract.worlds import contract_task
-from tests.launching import assert_record_follows, end_all, is_running, wait_for_steps
+from tests.launching import assert_record_follows, end_all, run_and_disturb
 
 DATA_PARALLEL = "jax_data_parallel"
 
@@ -63,36 +62,17 @@ def test_a_worker_that_dies_takes_the_other_with_it_that_someone_else_started(tm
     assert "lockstep: failed: rank 0 lost another worker (" in outputs[0]
 
 
-def worker_of(process):
-    """The rank of a process that another one started; None of any other."""
-    try:
-        numbers = process.environ().get("LOCKSTEP_JAX_PROCESS")
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return None
-    return int(numbers.split(",")[0]) if numbers else None
-
-
 @pytest.mark.grid
 @pytest.mark.parametrize(
-    ("disturb", "disturbed", "reason"),
+    ("disturb", "rank", "reason"),
     [
-        (psutil.Process.kill, 1, "worker 1 ended with signal 9, so all"),
-        (psutil.Process.suspend, 0, "rank 0 stopped answering, so all"),
-        (psutil.Process.suspend, 1, "rank 1 stopped answering, so all"),
+        (psutil.Process.kill, 1, "worker 1 ended with signal 9, so all processes were ended."),
+        (psutil.Process.suspend, 0, "rank 0 stopped answering, so all processes were ended."),
+        (psutil.Process.suspend, 1, "rank 1 stopped answering, so all processes were ended."),
     ],
 )
-def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, disturbed, reason, tmp_path):
-    task = contract_task("digits", 2, tmp_path, steps=1_000_000)
-    task = dataclasses.replace(task, record=tmp_path / "run.json", deadline_seconds=60.0)
-    command = [sys.executable, "-m", "common.launching.launch", DATA_PARALLEL]
-    command += to_arguments(task, find(DATA_PARALLEL).options())
-    launcher = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
-    wait_for_steps(launcher.stdout)
-    processes = psutil.Process(launcher.pid).children(recursive=True)
-    [worker] = [process for process in processes if worker_of(process) == disturbed]
-    disturb(worker)
-    output, _ = launcher.communicate(timeout=90)
-    assert launcher.returncode not in (0, 2, TIMED_OUT_STATUS), output
-    assert output.splitlines()[-1].startswith(f"lockstep: failed: {reason} processes were ended")
-    assert not any(is_running(process) for process in processes)
-    assert not (tmp_path / "run.json").exists()
+def test_a_worker_that_is_lost_ends_its_launch_before_the_deadline(disturb, rank, reason, tmp_path):
+    strategy = find(DATA_PARALLEL)
+    task = dataclasses.replace(contract_task("digits", 2, tmp_path, steps=1_000_000), deadline_seconds=60.0)
+    planned = PlannedLaunch(strategy, 2, "throughput", 1, task, strategy.options())
+    assert run_and_disturb(planned, disturb, tmp_path, rank).reason == reason

@@ -10,14 +10,15 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts.description import INTERFACE, VARIABLE, Cable
+from common.launching.virtual_hosts.description import INTERFACE, VARIABLE
 from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.paths import ROOT
-from common.records.header import PAYLOAD_BYTES, WIRE_BYTES
+from common.records.header import PAYLOAD_BYTES, WIRE_BYTES, Link
 from tests.hosts import bytes_sent_by, cluster_of, processes_of, require_ssh
 from tests.launching import is_running, wait_for
 
@@ -36,7 +37,7 @@ def python(host, program, *arguments):
 def on_head(cluster, *command):
     """What the command prints on the head; standard input is empty, and there is no terminal."""
     result = subprocess.run(
-        cluster.enter(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True
+        cluster.made.enter(*command), stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True
     )
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
@@ -92,22 +93,29 @@ def test_ssh_sends_all_that_a_command_prints_before_it_says_how_that_ended(clust
     assert printed.count("x") == 20_000_000
 
 
+SHAPING = """
+from contextlib import suppress
+import msgspec
+from common.errors import UserError
+from common.launching.virtual_hosts.description import UNSHAPED, Cable, described
+from common.launching.virtual_hosts.link_calibration import calibrate
+shaped = described().shape(Cable(20e6)).shape(Cable(100e6, 0.002))
+# A wrong link is refused always, and one that the machine has no time for now and then.
+for _ in range(5):
+    with suppress(UserError):
+        print(msgspec.json.encode(calibrate(shaped)).decode())
+        break
+shaped.shape(UNSHAPED)
+"""
+
+
 def test_a_program_on_the_head_shapes_the_links_to_what_was_asked_for_while_the_cluster_lives(cluster):
     before = [bytes_sent_by(host) for host in cluster.hosts]
-    cluster.shape(Cable(20e6))
-    cluster.shape(Cable(100e6, 0.002))
-    # A wrong link is refused always, and one that the machine has no time for now and then.
-    for _ in range(4):
-        with suppress(UserError):
-            measured = cluster.calibrate()
-            break
-    else:
-        measured = cluster.calibrate()
+    measured = msgspec.json.decode(on_head(cluster, sys.executable, "-c", SHAPING), type=Link)
     assert measured.bytes_per_second * WIRE_BYTES / PAYLOAD_BYTES == pytest.approx(100e6 / 8, rel=0.1)
     assert measured.round_trip_seconds == pytest.approx(0.004, rel=0.1)
     sent = [bytes_sent_by(host) - own for host, own in zip(cluster.hosts, before, strict=True)]
     assert min(sent) > 0.5 * 0.9 * 100e6 / 8
-    cluster.shape(Cable(None))
 
 
 PLUGGING = """
