@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -66,12 +67,7 @@ def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_pa
 def test_what_an_earlier_launch_left_is_not_taken_for_this_ones(tmp_path, launched, monkeypatch):
     launch = launch_of(launched, dataclasses.replace(SMALL, checkpoint=Path("named by the comparison")))
     assert executor.run_planned(launch, tmp_path).status == "ok"
-
-    def leave_nothing(arguments, root, log_path, deadline_seconds, variables):
-        log_path.write_text("")
-        return 0
-
-    monkeypatch.setattr(executor, "start", leave_nothing)
+    monkeypatch.setattr(executor, "start", Mock(return_value=0))
     record = executor.run_planned(launch, tmp_path)
     assert (record.status, record.reason) == ("failed", "It ended without leaving a record.")
     assert not list(tmp_path.glob("*.safetensors"))
@@ -105,26 +101,19 @@ def test_an_interrupted_launch_leaves_no_record_unless_it_has_been_read_as_a_who
     assert [read_record(record, Record)] == noted
 
 
-def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, declare, monkeypatch):
-    started = []
-
-    def start(arguments, root, log_path, deadline_seconds, variables):
-        started.append((arguments[:3], root, deadline_seconds, variables))
-        log_path.write_text("")
-        return 1
-
+def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, launched, monkeypatch):
+    start = Mock(wraps=executor.start)
     monkeypatch.setattr(executor, "start", start)
-    launch = launch_of(declare(), dataclasses.replace(SMALL, deadline_seconds=9.0))
+    launch = launch_of(launched, dataclasses.replace(SMALL, deadline_seconds=9.0))
     executor.run_planned(launch, tmp_path / "new", ThisMachine(tmp_path))
-    assert started == [(["-m", "common.launching.launch", "numpy_threads"], tmp_path, 9.0, {})]
+    [(arguments, *others)] = [call.args for call in start.call_args_list]
+    assert arguments[:3] == ["-m", "common.launching.launch", "numpy_threads"]
+    assert others == [tmp_path, tmp_path / "new" / f"{launch.name}.log", 9.0, {}]
     assert len(read_records(tmp_path / "new", Record)) == 1
 
 
 def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what(tmp_path, declare, monkeypatch):
-    def leave(*arguments):
-        raise LaunchFailedError("Process 7 is still there.")
-
-    monkeypatch.setattr(executor, "start", leave)
+    monkeypatch.setattr(executor, "start", Mock(side_effect=LaunchFailedError("Process 7 is still there.")))
     record = executor.run_planned(launch_of(declare()), tmp_path)
     assert (record.status, record.reason) == ("failed", "Process 7 is still there.")
     assert list(read_records(tmp_path, Record).values()) == [record]

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from common.declarations.strategy import MPIRUN_CAUSE, MPIRUN_SIGNAL, PROCESS, SRUN_SIGNAL
-from common.errors import print_failure, print_note, print_refusal
 from common.launching import exit_cause
 from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
 
@@ -102,16 +101,3 @@ def test_a_status_or_a_refusal_alone_says_that_a_launch_did_not_fail_by_itself()
     assert (
         exit_cause.read(TIMED_OUT_STATUS, 60.0, f"{REFUSED}no answer to a heartbeat\n", COORDINATED) == at_the_deadline
     )
-
-
-def test_what_programs_print_is_what_is_read(capsys):
-    print_note("no private network.")
-    print_refusal("A batch of 63.")
-    print_failure("worker 1 ended.")
-    out, err = capsys.readouterr()
-    found = [*exit_cause.sentences(out + err)]
-    assert found == [Ended("unsupported", "A batch of 63."), Ended("failed", "worker 1 ended.")]
-
-
-def test_a_signal_is_told_as_a_shell_tells_it():
-    assert [exit_cause.exit_status(status) for status in (0, 7, -9)] == [0, 7, 137]
