@@ -60,9 +60,3 @@ def test_a_script_says_how_to_start_it_and_in_an_environment_without_torch_so_in
         status, output = run_command([sys.executable, script])
         assert (status, output.count("\n")) == (2, 1)
         assert output.startswith("lockstep: torch isn't installed for ")
-
-
-def test_a_script_over_workers_that_nobody_launched_names_torchrun():
-    status, output = run_command([str(python_for(ways()["rows_gloo"])), "pytorch_impl/matrix_by_rows.py"])
-    assert (status, output.count("\n")) == (2, 1)
-    assert "rows_gloo is started by torchrun: torchrun --nproc-per-node N" in output

@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.launching.virtual_hosts.description import TEMPORARY_FOLDER
@@ -59,26 +59,26 @@ class SlurmCluster:
     folder: Path
     start: Callable[..., subprocess.Popen[bytes]]
     """Starts a program that ends with the cluster, by a name for its log and its command line."""
-    slurmds: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, subprocess.Popen[bytes]])
-    """By host."""
 
-    def command(self, *words: str, variables: Mapping[str, str] | None = None) -> list[str]:
+    def command(self, *words: str) -> list[str]:
         """The command line that runs `words` on the head, as one of Slurm's clients."""
         # slurmd would set /tmp, which the hosts share here. mpirun names its folders there by process numbers alone,
         # which the hosts have in common: the first launch to end removes the folder of another.
-        settings = {"SLURM_CONF": str(self.folder / "slurm.conf"), "TMPDIR": TEMPORARY_FOLDER} | dict(variables or {})
+        settings = {"SLURM_CONF": f"{self.folder}/slurm.conf", "TMPDIR": TEMPORARY_FOLDER}
         return self.made.enter(*words, variables=settings)
 
-    def run(self, *words: str, seconds: float = 120.0, **variables: str) -> subprocess.CompletedProcess[str]:
+    def daemon(self, *words: str) -> list[str]:
+        """The words that start one of Slurm's daemons on the host where they run."""
+        settings = [f"SLURM_CONF={self.folder}/slurm.conf", f"LD_PRELOAD={self.folder}/groups.so"]
+        return ["env", *settings, *words, "-D"]
+
+    def run(self, *words: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
         """What `words` print on the head, and how they end."""
-        command = self.command(*words, variables=variables)
-        return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=seconds)
+        return subprocess.run(self.command(*words), capture_output=True, encoding="utf-8", timeout=seconds)
 
     def start_slurmd(self, host: str) -> None:
         """Start the daemon of this node."""
-        settings = _assigned({"SLURM_CONF": f"{self.folder}/slurm.conf", "LD_PRELOAD": f"{self.folder}/groups.so"})
-        command = self.made.enter("ssh", "-T", host, "exec", "env", *settings, "slurmd", "-D")
-        self.slurmds[host] = self.start(host, *command)
+        self.start(host, *self.made.enter("ssh", "-T", host, "exec", *self.daemon("slurmd")))
 
     def kill_slurmd(self, host: str) -> None:
         """Kill the daemon of this node, by the number that it has noted."""
@@ -112,7 +112,6 @@ def slurm_cluster() -> Generator[SlurmCluster]:
         subprocess.run(compiler, input=_WITHOUT_GROUPS.encode(), check=True)
         of_munge = [f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "key-file", "pid-file")]
         of_munge += [f"--log-file={folder}/munge.log", f"--seed-file={folder}/munge.seed"]
-        settings = {"SLURM_CONF": f"{folder}/slurm.conf", "LD_PRELOAD": str(library)}
 
         def start(name: str, *command: str) -> subprocess.Popen[bytes]:
             log = ends.enter_context((folder / f"{name}.log").open("wb"))
@@ -122,8 +121,8 @@ def slurm_cluster() -> Generator[SlurmCluster]:
             return process
 
         start("munged", *made.enter("munged", "--foreground", "--force", *of_munge))
-        start("slurmctld", *made.enter("env", *_assigned(settings), "slurmctld", "-D", "-i"))
         cluster = SlurmCluster(made, folder, start)
+        start("slurmctld", *made.enter(*cluster.daemon("slurmctld", "-i")))
         for name in names:
             cluster.start_slurmd(name)
         try:
@@ -138,7 +137,3 @@ def missing() -> str | None:
     """The reason why there is no Slurm here; None where there is one."""
     absent = [name for name in PROGRAMS if not shutil.which(name)]
     return f"No Slurm of the tests' own: the program {absent[0]} isn't found" if absent else None
-
-
-def _assigned(settings: Mapping[str, str]) -> list[str]:
-    return [f"{name}={value}" for name, value in settings.items()]

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from common.declarations.strategy import MPIRUN_CAUSE, MPIRUN_SIGNAL, PROCESS, SRUN_SIGNAL
+from common.declarations.catalogue import find, find_library
+from common.declarations.strategy import PROCESS
 from common.launching import exit_cause
 from common.launching.exit_cause import TIMED_OUT_STATUS, Ended
 
@@ -31,10 +32,9 @@ that it can be used to communicate between these processes.
 """
 LAST_PAGE = f"{LINE}\nprterun has exited due to process rank 0 with PID 0 on node vm.\n{LINE}\n"
 
-MPIRUN = dataclasses.replace(PROCESS, signal_reports=(MPIRUN_SIGNAL,), cause_report=MPIRUN_CAUSE)
-SRUN = dataclasses.replace(PROCESS, signal_reports=(SRUN_SIGNAL,))
-_HOROVODRUN_SIGNAL = r"Process name: (?P<rank>\d+)\n(?:\S+\| )?Exit code: (?P<status>129|1[3-8]\d|19[0-2])\b"
-HOROVODRUN = dataclasses.replace(PROCESS, signal_reports=(_HOROVODRUN_SIGNAL, MPIRUN_SIGNAL))
+MPIRUN = find_library("mpi").launcher
+SRUN = find("torch_sync_sgd").launcher
+HOROVODRUN = find("horovod_torch").launcher
 COORDINATED = dataclasses.replace(
     PROCESS, silence_reports=(r"no heartbeat of:\n(?P<rank>\d+)", "no answer to a heartbeat")
 )
