@@ -15,7 +15,7 @@ from common.records.training import Record
 from pytorch_impl.strategies import TORCHRUN
 from tests.conftest import Launched
 from tests.contract.worlds import contract_task
-from tests.hosts import bytes_sent_by, kill_processes_of, two_hosts
+from tests.hosts import bytes_sent_by, kill_processes_of, processes_of, two_hosts
 from tests.launching import assert_follows
 
 STRATEGIES = [
@@ -80,3 +80,16 @@ def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, workers, hosts, co
     if workers == 4:
         # They average their gradients over the cable.
         assert all(bytes_sent_by(host) > task.steps * parameter_bytes(task) for host in hosts)
+
+
+@pytest.mark.grid
+def test_a_lost_host_ends_the_other_one_long_before_the_deadline(hosts, tmp_path):
+    task = contract_task("digits", 2, tmp_path, device="cpu", steps=1_000_000)
+    before = set(processes_of(hosts[0]))
+    first, _ = start("torch_ddp", task, hosts, tmp_path)
+    assert any(line.startswith("step ") for line in first.stdout), "it never trained"
+    kill_processes_of(hosts[1])
+    output, _ = first.communicate(timeout=task.deadline_seconds / 4)
+    assert first.returncode > 0, output
+    assert set(processes_of(hosts[0])) == before
+    assert not (tmp_path / "host0" / "run.json").exists()
