@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts import cores, virtual_cluster
+from common.launching.virtual_hosts import virtual_cluster
 from common.launching.virtual_hosts.description import (
     HEAD_ADDRESS,
     HEAD_NAME,
@@ -38,16 +38,13 @@ class VirtualHost:
     """The process that holds the namespaces, and is none of those that run on the host."""
     network: int
     """The inode of its network namespace."""
-    group: Path | None = None
-    """The control group that limits what the host computes."""
 
     def enter(self, *command: str) -> list[str]:
         """The command line that runs `command` on this host, with its cores, and its folder for temporary files."""
         words = [] if self.name == HEAD_NAME else [f"TMPDIR={TEMPORARY_FOLDER}"]
         pinned = ["taskset", "--cpu-list", ",".join(map(str, os.sched_getaffinity(self.keeper)))]
-        joined = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs; exec "$@"', str(self.group)] if self.group else []
         place = [str(self.keeper), str(self.network), str(ROOT)]
-        return [*joined, *pinned, *ENTER, *place, *words, "--", *command]
+        return [*pinned, *ENTER, *place, *words, "--", *command]
 
     def run(self, *command: str) -> str:
         """Run `command` and return what it printed; raises RuntimeError, which has that, where it fails."""
@@ -87,13 +84,12 @@ def seen_from_outside(made: virtual_cluster.VirtualCluster) -> Cluster:
             lines = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8").splitlines()
             [both] = [line.split() for line in lines if line.startswith("NSpid:")]
             here[int(both[-1])] = process.pid
-    folders = [folder for folder, _ in cores._parents()] if description.cores_per_host else []
-    hosts = []
-    for number, (name, keeper) in enumerate(zip(description.names, description.keepers, strict=True), start=1):
-        groups = [group for folder in folders for group in folder.glob(f"lockstep-{os.getpid()}-*-{name}")]
-        network = description.networks[number - 1]
-        hosts.append(VirtualHost(name, address_of(number), here[keeper], network, *groups))
-    return Cluster(made, tuple(hosts), VirtualHost(HEAD_NAME, HEAD_ADDRESS, made.head, made.network))
+    known = zip(description.names, description.keepers, description.networks, strict=True)
+    hosts = tuple(
+        VirtualHost(name, address_of(number), here[keeper], network)
+        for number, (name, keeper, network) in enumerate(known, start=1)
+    )
+    return Cluster(made, hosts, VirtualHost(HEAD_NAME, HEAD_ADDRESS, made.head, made.network))
 
 
 @contextmanager

@@ -38,11 +38,6 @@ def assert_record_follows(folder: Path, name: str = "run") -> Record:
     return record
 
 
-def as_task_of_slurm(command: Iterable[str]) -> list[str]:
-    """The command as Slurm starts a task's: its process has the number that SLURM_TASK_PID says."""
-    return ["sh", "-c", 'SLURM_TASK_PID=$$ exec "$@"', "sh", *command]
-
-
 def require_private_networks() -> None:
     """Skip the test where the system lets nobody make what a launch's bytes are counted in."""
     command = ["unshare", "--user", "--map-root-user", "--net", "true"]

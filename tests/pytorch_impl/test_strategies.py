@@ -20,7 +20,6 @@ from pytorch_impl.strategies import (
     LIGHTNING_DDP,
     LOCAL_SGD,
     MODEL_PARALLEL,
-    PYTORCH,
     RAY_TRAIN,
     SINGLE,
     SYNC_SGD,
@@ -170,11 +169,6 @@ def test_a_torchrun_that_starts_workers_again_gives_each_start_a_store_of_its_ow
         "10.0.0.1",
         "10.0.0.2",
     ]
-
-
-def test_gloo_listens_where_the_other_workers_are_and_one_process_nowhere():
-    assert PYTORCH.settings(600, 1, "eth0") == {"GLOO_SOCKET_IFNAME": "eth0"}
-    assert DATA_PARALLEL.launcher.across_hosts is None
 
 
 # Traffic

@@ -1,12 +1,21 @@
-"""Leaving the world ends Gloo's threads: one that outlives the interpreter's start of its end aborts the process."""
+"""pytorch_impl/world.py: a world that can't be joined is one line, and leaving one ends the threads of Gloo.
+
+A thread that outlives the interpreter's start of its end aborts the process.
+"""
+
+import os
+import socket
 
 import pytest
 
+from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
+from common.declarations.slurm import FIRST_PORT, PORTS
 from common.launching.launch import python_for
 from common.launching.processes import free_ports
 from common.paths import ROOT
 from tests.conftest import run_command
+from tests.contract.worlds import contract_task
 
 HEAD = """
 import os, sys
@@ -71,3 +80,18 @@ def test_leaving_ends_the_threads_that_a_library_would_keep(strategy, module, op
     filled = {"module": module, "options": options, "record": str(tmp_path / "run.json")}
     output = output_of(strategy, TRAINING, tmp_path, **filled)
     assert output.count("threads left 0") == 2, output
+
+
+def test_a_port_that_is_taken_is_refused_in_one_line_by_a_rank_that_srun_started(tmp_path):
+    """As the first rank of a step of two, on one host, without torchrun."""
+    strategy, job = find("torch_ddp"), os.getpid() % PORTS
+    step = dict.fromkeys(("SLURM_STEP_ID", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
+    step |= dict.fromkeys(("SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"), "2")
+    step |= {"SLURM_JOB_ID": str(job), "SLURM_STEP_NODELIST": "localhost"}
+    arguments = to_arguments(contract_task("digits", 2, tmp_path), strategy.options())
+    task = ["sh", "-c", 'SLURM_TASK_PID=$$ exec "$@"', "sh", str(python_for(strategy)), strategy.script, *arguments]
+    with socket.create_server(("", FIRST_PORT + 100 * job % PORTS)):
+        status, output = run_command(task, **step)
+    assert status == 2, output
+    assert "where the ranks meet, is taken: end the program that listens there" in output
+    assert "Traceback" not in output

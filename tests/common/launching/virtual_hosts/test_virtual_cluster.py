@@ -2,8 +2,10 @@
 of them."""
 
 import dataclasses
+import itertools
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import psutil
 import pytest
 
 from common.errors import UserError
+from common.launching.virtual_hosts import cores
 from common.launching.virtual_hosts.description import INTERFACE, VARIABLE
 from common.launching.virtual_hosts.virtual_cluster import virtual_hosts
 from common.paths import ROOT
@@ -78,16 +81,12 @@ def test_what_a_host_keeps_in_its_scratch_folders_is_its_own(cluster):
     first.run("rm", *files)
 
 
-def test_ssh_reaches_every_host_from_everywhere_and_brings_as_little_along_as_sshd(cluster):
+def test_ssh_reaches_every_host_from_everywhere_brings_as_little_along_as_sshd_and_sends_all_that_is_printed(cluster):
     require_ssh()
     assert on_head(cluster, "ssh", "host1", "ssh host2 'hostname; ssh host1 hostname'").split() == ["host2", "host1"]
     variables = dict(line.split("=", 1) for line in on_head(cluster, "ssh", "host2", "env").splitlines())
     assert {*variables} <= {"HOME", "LOGNAME", "PATH", "PWD", "SHELL", "TMPDIR", "USER", "_"}
     assert variables["TMPDIR"] == "/var/tmp"
-
-
-def test_ssh_sends_all_that_a_command_prints_before_it_says_how_that_ended(cluster):
-    require_ssh()
     # More than a connection takes at once: a file of a launch's states, whose program has ended long before it's sent.
     printed = on_head(cluster, "ssh", "host1", "head --bytes 20000000 /dev/zero | tr '\\0' x")
     assert printed.count("x") == 20_000_000
@@ -166,7 +165,17 @@ def namespaces(pids):
     return found
 
 
+BUSY = """
+import time
+until = time.monotonic() + 1
+while time.monotonic() < until:
+    pass
+print(time.process_time())
+"""
+
+
 def test_hosts_have_their_share_of_cores_and_end_with_all_that_runs_on_them_when_a_test_fails():
+    require_ssh()
     pids, groups = [], []
 
     def fail():
@@ -178,15 +187,11 @@ def test_hosts_have_their_share_of_cores_and_end_with_all_that_runs_on_them_when
             assert process.stdout.readline() == "started\n"
             assert len(set(processes_of(second)) - before) == 2
             pids.extend([process.pid, *processes_of(second), *(each.keeper for each in (cluster.head, first, second))])
-            program = (
-                "import time; until = time.monotonic() + 1\n"
-                "while time.monotonic() < until: pass\n"
-                "print(time.process_time())"
-            )
             # It may be less, where others want this machine's cores as well.
-            assert 0 < float(python(first, program)) < 0.6
-            groups.extend([first.group, second.group])
-            assert all(group.is_dir() for group in groups)
+            assert 0 < float(on_head(cluster, "ssh", "host1", shlex.join([sys.executable, "-c", BUSY]))) < 0.6
+            found = (folder.glob(f"lockstep-{os.getpid()}-*") for folder, _ in cores._parents())
+            groups.extend(itertools.chain.from_iterable(found))
+            assert len(groups) == 2
             raise RuntimeError("the test fails")
 
     with pytest.raises(RuntimeError, match="the test fails"):
