@@ -1,7 +1,5 @@
 """common/launching/exit_cause.py: how a launch ended is read from lines that programs print, and its status."""
 
-import dataclasses
-
 import pytest
 
 from common.declarations.catalogue import find, find_library
@@ -35,9 +33,7 @@ LAST_PAGE = f"{LINE}\nprterun has exited due to process rank 0 with PID 0 on nod
 MPIRUN = find_library("mpi").launcher
 SRUN = find("torch_sync_sgd").launcher
 HOROVODRUN = find("horovod_torch").launcher
-COORDINATED = dataclasses.replace(
-    PROCESS, silence_reports=(r"no heartbeat of:\n(?P<rank>\d+)", "no answer to a heartbeat")
-)
+COORDINATED = find("jax_data_parallel").launcher
 
 
 def ended_by_signal(rank, number=9):
@@ -51,8 +47,8 @@ def silent(rank):
 ERRORS = "Traceback\n{}torch.OutOfMemoryError: full.\nValueError: later\n"
 BY_OUR_SIGNAL = "worker 1 ended with signal 9."
 STOPPED = "worker 1 was stopped by a signal, and then worker 0 ended."
-MISSED = "no heartbeat of:\n1\n"
-NO_ANSWER = "no answer to a heartbeat\n"
+MISSED = "stopped sending heartbeats):\n1\n"
+NO_ANSWER = "DEADLINE_EXCEEDED: none for RPC: /xla.coordination.CoordinationService/Heartbeat\n"
 GAVE_UP = (
     "The launcher gave up (At least one pair of MPI processes are unable to reach each other for MPI communications): "
     "unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words."
@@ -97,7 +93,5 @@ def test_a_launch_failed_for_the_first_cause_that_its_output_names(launcher, log
 def test_a_status_or_a_refusal_alone_says_that_a_launch_did_not_fail_by_itself():
     assert exit_cause.read(1, 60.0, NOTE + REFUSED) == Ended("unsupported", "a batch of 63")
     assert exit_cause.read(0, 60.0, LOST) == Ended("ok")
-    at_the_deadline = Ended("failed", "It was ended by its deadline of 60 s.")
-    assert (
-        exit_cause.read(TIMED_OUT_STATUS, 60.0, f"{REFUSED}no answer to a heartbeat\n", COORDINATED) == at_the_deadline
-    )
+    ended = exit_cause.read(TIMED_OUT_STATUS, 60.0, f"{REFUSED}{NO_ANSWER}", COORDINATED)
+    assert ended == Ended("failed", "It was ended by its deadline of 60 s.")

@@ -6,7 +6,6 @@ How srun is started is in hosts/slurm_commands.txt.
 import os
 import subprocess
 import sys
-from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
@@ -117,4 +116,3 @@ def test_srun_stands_in_for_ssh_with_its_input_and_without_a_task(srun):
     result = subprocess.run(command, input="key\n", env=environment, capture_output=True, text=True, check=True)
     assert result.stdout == "key,\n"
     assert {*step(["node8"])[1:], "--cpus-per-task=3"} < {*srun.read_text().split()}
-    assert Path(REMOTE_SHELL).stat().st_mode & 0o111
