@@ -16,13 +16,7 @@ import pytest
 
 from common.errors import UserError
 from common.launching.virtual_hosts import virtual_cluster
-from common.launching.virtual_hosts.description import (
-    HEAD_ADDRESS,
-    HEAD_NAME,
-    INTERFACE,
-    TEMPORARY_FOLDER,
-    address_of,
-)
+from common.launching.virtual_hosts.description import HEAD_NAME, INTERFACE, TEMPORARY_FOLDER
 from common.launching.virtual_hosts.virtual_cluster import ENTER, virtual_hosts
 from common.paths import ROOT
 from tests import hosts_apart
@@ -33,7 +27,6 @@ class VirtualHost:
     """A virtual host, or the head, as its tests see it from outside."""
 
     name: str
-    address: str
     keeper: int
     """The process that holds the namespaces, and is none of those that run on the host."""
     network: int
@@ -85,11 +78,8 @@ def seen_from_outside(made: virtual_cluster.VirtualCluster) -> Cluster:
             [both] = [line.split() for line in lines if line.startswith("NSpid:")]
             here[int(both[-1])] = process.pid
     known = zip(description.names, description.keepers, description.networks, strict=True)
-    hosts = tuple(
-        VirtualHost(name, address_of(number), here[keeper], network)
-        for number, (name, keeper, network) in enumerate(known, start=1)
-    )
-    return Cluster(made, hosts, VirtualHost(HEAD_NAME, HEAD_ADDRESS, made.head, made.network))
+    hosts = tuple(VirtualHost(name, here[keeper], network) for name, keeper, network in known)
+    return Cluster(made, hosts, VirtualHost(HEAD_NAME, made.head, made.network))
 
 
 @contextmanager

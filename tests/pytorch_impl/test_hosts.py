@@ -46,7 +46,7 @@ def start(strategy, task, hosts, folder):
         own = folder / f"host{number}"
         files = {"record": own / "run.json", "checkpoint": own / "weights.safetensors"}
         world = ["--nnodes", len(hosts), "--nproc-per-node", task.workers // len(hosts), "--node-rank", number]
-        rendezvous = ["--master-addr", hosts[0].address, "--master-port", 29500]
+        rendezvous = ["--master-addr", hosts[0].name, "--master-port", 29500]
         script = [declared.script, *to_arguments(dataclasses.replace(task, **files), declared.options())]
         processes.append(host.start([str(word) for word in (torchrun, *world, *rendezvous, *script)], environment))
     return processes
