@@ -19,6 +19,12 @@ ALLOCATION = {
     "SLURM_TASKS_PER_NODE": "1(x3)",
     "SLURM_JOB_PARTITION": "short",
 }
+OTHER_TYPES = [
+    {"cores": 8},
+    {"machine": Machine(processor="another")},
+    {"machine": Machine(processor="a processor", gpus=["a GPU"])},
+]
+"""What tells a node from one of another type."""
 
 
 @pytest.fixture
@@ -78,15 +84,7 @@ def test_whether_srun_starts_mpi_is_tried_on_the_first_node(status, tmp_path, al
     assert slurm.starts_mpi([SlurmNode("node1", 4, 4), SlurmNode("node2", 4, 4)]) is (status == 0)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"cores": 8},
-        {"machine": Machine(processor="another")},
-        {"machine": Machine(processor="a processor", gpus=["a GPU"])},
-    ],
-    ids=["cores", "processor", "GPUs"],
-)
+@pytest.mark.parametrize("change", OTHER_TYPES)
 def test_nodes_of_different_types_are_not_compared(change, refusal):
     slurm.refuse_types([member(1), member(2)])
     other = member(2, **change)
