@@ -69,6 +69,16 @@ def test_what_has_not_moved_is_as_far_from_a_sum_as_that_is_long():
     assert not solved.has_moved
     assert solved.apart(np.array([2.0, 0.0])) == pytest.approx(2 * np.linalg.norm(gradient["w"]))
     assert solved.floor(np.array([2.0, 0.0])) == pytest.approx(1.0, rel=1e-2)
+    assert (solved.recipe.residual, solved.recipe.floor) == (0.0, 0.0)
+
+
+def test_what_no_sum_explains_is_the_residual_and_makes_shares_unsure_and_what_is_not_given_is_not_told():
+    draw = np.random.default_rng(0)
+    weights, gradient, other = ({"w": draw.standard_normal((30, 20))} for _ in range(3))
+    after = {"w": weights["w"] - 0.1 * (gradient["w"] + 0.01 * other["w"])}
+    tensor = read(Update(weights, after, 0.1, [Gradient(gradient)]))["w"]
+    assert (tensor.residual, tensor.shares[0].uncertainty) == pytest.approx((0.01, 0.01), rel=0.1)
+    assert tensor.velocity is tensor.stale is None
 
 
 def open_of(update):
