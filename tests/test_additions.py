@@ -9,6 +9,7 @@ from pathlib import Path
 import nox
 import pytest
 
+from common.contract.dataset import load, preset_task
 from common.declarations.catalogue import find
 from common.environments.inventory import Environment
 from common.launching.launch import python_for
@@ -39,6 +40,8 @@ def checkout(tmp_path_factory):
     The framework's dependency group is served by the environment that has mpi4py and Open MPI already.
     """
     python_for(find("torch_single"))
+    # What fills the cache of data is in the environment of the tests alone.
+    load(preset_task("mnist_5k"))
     folder = copy_of_the_checkout(tmp_path_factory.mktemp("added") / "checkout")
     shutil.copytree(ADDITIONS / "numpy_impl", folder / "numpy_impl")
     groups = folder / "pyproject.toml"
