@@ -97,3 +97,15 @@ def test_a_slurmd_that_is_killed_is_one_line_and_the_node_comes_back(slurm, tmp_
     slurm.start_slurmd("host2")
     slurm.wait_for(["sinfo", "--noheader", "--format=%T"], "idle", 60)
     assert "was lost (a node of the job has failed): see `sinfo --list-reasons`." in printed
+
+
+def test_a_node_that_is_drained_still_ends_what_it_has(slurm, tmp_path, nothing_is_left):
+    drain = ["scontrol", "update", "nodename=host2", "reason=test"]
+    launch = [*LAUNCHES, str(tmp_path), "2", "200", "torch_ddp"]
+    program = f"{' '.join([*drain, 'state=drain'])} && exec {' '.join(launch)}"
+    try:
+        result = slurm.run(*ALLOCATION, "sh", "-c", program)
+        assert "torch_ddp-digits-strong-2w-2h-01: ok" in result.stdout, result.stdout + result.stderr
+    finally:
+        slurm.run(*drain, "state=resume")
+        slurm.wait_for(["sinfo", "--noheader", "--format=%T"], "idle")

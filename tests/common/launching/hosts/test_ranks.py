@@ -1,8 +1,10 @@
 """common/launching/hosts/ranks.py: a launch over hosts ends on all of them, and says which one it failed on."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from contextlib import suppress
 
 import psutil
@@ -12,7 +14,8 @@ from common.launching.hosts import ranks as launching
 from common.launching.hosts import supervisor
 from common.launching.hosts.ranks import Assignment, run_over_hosts
 from common.launching.places.ssh import SshHost
-from tests.launching import is_running
+from common.paths import ROOT
+from tests.launching import is_running, wait_for
 
 HOSTS = [SshHost("host1", 1), SshHost("host2", 1)]
 SLEEP = ["sh", "-c", "echo sleeps; exec sleep 600"]
@@ -143,6 +146,32 @@ class TestOnHostsThatArePlayed:
         assert (outcome.status, outcome.failed_host) == (1, None)
         assert outcome.reason == f"{tmp_path}/log can't be written to (No space left on device): free some space."
         assert stray.wait(30) == -signal.SIGTERM
+
+
+HEAD = """
+import json, sys
+from pathlib import Path
+from common.launching.places.ssh import SshHost
+from common.launching.hosts.ranks import Assignment, run_over_hosts
+from common.launching.processes import exit_on_signals
+exit_on_signals()
+names, log, launch = json.loads(sys.argv[1])
+assignments = [Assignment(SshHost(name, 1), [["sh", "-c", "echo sleeps; exec sleep 600"]], {}) for name in names]
+run_over_hosts(assignments, [each.host for each in assignments], 60, Path(log), launch, [])
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.usefixtures("played_ssh")
+def test_a_signal_that_ends_the_head_leaves_nothing_on_the_hosts(number, tmp_path, launch_id):
+    log = tmp_path / "log"
+    arguments = json.dumps([["host1", "host2"], str(log), launch_id])
+    with subprocess.Popen([sys.executable, "-c", HEAD, arguments], cwd=ROOT) as head:
+        wait_for(lambda: log.exists() and log.read_text().count("sleeps") == 2)
+        assert belonging_to(launch_id)
+        head.send_signal(number)
+        head.wait(30)
+    wait_for(lambda: not belonging_to(launch_id))
 
 
 def test_a_launch_over_two_hosts_leaves_files_on_the_head_and_nothing_on_them(site, launch):
