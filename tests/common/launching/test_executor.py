@@ -96,8 +96,13 @@ def test_an_interrupted_launch_leaves_no_record_unless_it_has_been_read_as_a_who
 
     monkeypatch.setattr(executor, "start", start)
     monkeypatch.setattr(planned, "note_reading", interrupted_reading)
-    with pytest.raises(KeyboardInterrupt):
-        executor.run_planned(launch, tmp_path)
+    # Shells have what they start in the background ignore it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            executor.run_planned(launch, tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert [read_record(record, Record)] == noted
 
 
