@@ -27,10 +27,14 @@ def predicted(measured_over_predicted):
 
 
 def test_errors_are_of_the_median_launch():
-    scores = score([predicted([1.0, 1.0]), predicted([0.5, 0.5]), predicted([2.0, 2.0])], {})
+    rows = [predicted([1.0, 1.0]), predicted([0.5, 0.5]), predicted([2.0, 2.0])]
+    scores = score(rows, {"as predicted": lambda each: each.seconds})
     assert (scores.configurations, scores.launches) == (3, 6)
     assert scores.median_error == pytest.approx(0.5)
     assert scores.largest_error == pytest.approx(1.0)
+    assert scores.ninth_decile_error == pytest.approx(0.9)
+    [baseline] = scores.baselines
+    assert (baseline.median_error, baseline.ninth_decile_error) == pytest.approx((0.5, 0.9))
     assert scores.bias == pytest.approx(0.0)
 
 
@@ -43,6 +47,7 @@ def test_each_band_covers_the_launches_within_it():
 
 def test_the_noise_floor_is_how_well_one_round_predicts_the_other():
     assert score([predicted([1.1, 1.0])], {}).noise_floor == pytest.approx(0.1)
+    assert score([predicted([1.2, 1.0, 1.0, 1.1])], {}).noise_floor == pytest.approx(1.1 / 1.05 - 1)
     assert score([predicted([1.0])], {}).noise_floor is None
 
 
@@ -53,6 +58,17 @@ def test_strategies_are_ranked_within_a_scenario_where_equal_ones_share_their_ra
     assume(len(set(ours)) > 1 and len(set(theirs)) > 1)
     expected = pytest.approx(stats.spearmanr(ours, theirs).statistic) if len(rows) > 3 else None
     assert score(rows, {}).rank_correlation == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"preset": "digits"}, {"rows": 96}, {"workers": 8}, {"hosts": 2}, {"bandwidth_bits_per_second": 1e9}],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_differs_in_more_than_its_strategy_is_not_ranked_together(change):
+    rows = [structs.replace(of_four(), seconds=each, measured_seconds=[each]) for each in (1.0, 2.0, 3.0, 4.0)]
+    others = [structs.replace(each, measured_seconds=[each.seconds + 10], **change) for each in rows]
+    assert score([*rows, *others], {}).rank_correlation == pytest.approx(1.0)
 
 
 def test_nothing_measured_is_nothing_scored():
@@ -81,6 +97,19 @@ def test_baselines_worked_out_by_hand():
     assert baselines["Amdahl"](asked) == pytest.approx(alone * (4 * serial + 1 - serial))
     [baseline] = score([asked], {"nearest measured": baselines["nearest measured"]}).baselines
     assert baseline.median_error == pytest.approx(abs(two / asked.measured_seconds[0] - 1))
+
+
+def test_baselines_rest_on_the_strategys_own_launches_and_its_nearest_rows():
+    others = {each: [9.0] for each in make_measured().steps if each.strategy != "torch_ddp"}
+    others |= {dataclasses.replace(scenario(workers=each, rows=192), preset="digits"): [8.0] for each in (1, 4)}
+    own = {scenario(rows=64): [0.01], scenario(rows=192): [0.05], scenario(workers=2, rows=192): [0.055]}
+    asked = structs.replace(of_four(), rows=192)
+    for seconds, part in ((0.012, 0.2), (0.05, 1.0)):
+        steps = others | {scenario(workers=2): [seconds]} | own
+        baselines = baselines_of(dataclasses.replace(make_measured(), steps=steps))
+        assert baselines["nearest measured"](asked) == 0.055
+        assert baselines["computing plus bytes over bandwidth"](asked) == pytest.approx(0.05)
+        assert baselines["Amdahl"](asked) == pytest.approx(0.05 * (4 * part + 1 - part))
 
 
 def test_a_link_makes_no_other_number_of_workers_nearer():
