@@ -55,9 +55,10 @@ def test_what_takes_nobodys_place_is_no_shadow(site, tmp_path, monkeypatch):
 
 
 def test_a_session_is_refused_before_any_python_of_ours_is_started(tmp_path):
-    (tmp_path / "yaml.py").write_text("raise SystemExit('not the yaml that is installed')\n")
+    # Every environment has this package, and Nox itself doesn't import it.
+    (tmp_path / "psutil.py").write_text("raise SystemExit('not the psutil that is installed')\n")
     nox = shutil.which("nox", path=os.path.dirname(sys.executable)) or "nox"
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     result = subprocess.run([nox, "-s", "report"], cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
     assert result.returncode != 0
-    assert f"PYTHONPATH names {tmp_path}, where yaml.py takes the place of the package yaml" in result.stderr
+    assert f"PYTHONPATH names {tmp_path}, where psutil.py takes the place of the package psutil" in result.stderr
