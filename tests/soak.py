@@ -227,7 +227,7 @@ def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
             break  # It would begin another session.
     go_on_to_the_report(episode, tally)
     for path in refused(episode):
-        # The sentence says so.
+        # That is the remedy in the sentence.
         path.unlink()
         go_on_to_the_report(episode, tally)
     tally.found += left(folder, before)

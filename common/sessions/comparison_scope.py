@@ -138,7 +138,7 @@ def certified_presets(scope: Scope) -> tuple[str, ...]:
     """Presets on which every strategy is held against the oracle."""
     if scope.models:
         return measured_presets(scope)
-    mnist = dict.fromkeys(preset_task(name).preset for name in scope.preset if name.startswith("mnist"))
+    mnist = [name for name in measured_presets(scope) if name.startswith("mnist")]
     return (*(mnist or ("digits",)), *(("pathway",) if scope.profile == "full" else ()))
 
 
