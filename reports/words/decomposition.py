@@ -23,7 +23,8 @@ _DEFINITIONS = (
     "machinery of distribution. Each is a median of differences within rounds, the rest what medians leave."
 )
 _MOST_BARS, _FEW_SENTENCES, _MOST_SENTENCES = 36, 6, 12
-_PAGE_HEIGHT, _SENTENCE_HEIGHT = 150.0, 7.5  # Millimetres that bars and sentences share, and of a sentence.
+# Millimetres that panels, bars and sentences share, around a panel's bars, of a sentence, and at least of the bars.
+_PAGE_HEIGHT, _PANEL_HEIGHT, _SENTENCE_HEIGHT, _LEAST_HEIGHT = 175.0, 15.0, 7.5, 60.0
 
 _REMEDIES = {
     decomposition.EXCHANGE: "a larger batch per worker, fewer bytes (compression) or a faster link would shorten it",
@@ -49,7 +50,9 @@ def section(material: Material) -> list[Block]:
         return [blocks.text(" ".join([_NOTHING, *_left_out(material.cells)]))]
     rows = parts[parts["regime"] == first]
     sentences = [*_limits(material, rows), *_left_out(material.cells)]
-    bars_height = _PAGE_HEIGHT - _SENTENCE_HEIGHT * min(len(sentences), _MOST_SENTENCES)
+    panels_height = _PANEL_HEIGHT * rows["workers"].nunique()
+    sentences_height = _SENTENCE_HEIGHT * min(len(sentences), _MOST_SENTENCES)
+    bars_height = max(_LEAST_HEIGHT, _PAGE_HEIGHT - panels_height - sentences_height)
     return [
         _figure(rows, material.ceilings, material.names[first], bars_height),
         *blocks.items_of_a_page(sentences, _MOST_SENTENCES, small=len(sentences) > _FEW_SENTENCES),

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from common.records.training import Record
 from reports import blocks, document
 from reports.blocks import DAGGER
 from reports.render.shell import draw_all, typeset
@@ -14,7 +15,7 @@ from reports.words import scaling
 from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
 from tests.reports.pieces import headings, pages_of
-from tests.reports.records import make_record, named, unfinished
+from tests.reports.records import MadeUpOptions, in_rounds, make_record, named, unfinished
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +35,26 @@ def test_a_comparison_on_one_machine_has_four_chapters_each_on_a_page_of_its_own
     assert files == ["headline.svg", "scaling.svg", "steps.svg"]
 
 
-def test_with_many_strategies_and_long_names_the_pdf_has_four_pages():
-    records = [make_record("amber_single")]
+def many_strategies() -> list[Record]:
+    """Twenty with long names, each with three numbers of workers."""
     names = [f"amber_{index:02d}{'_and_so_on' * 8}" for index in range(20)]
-    records += [make_record(name, workers, (2.0 + workers,) * 3) for name in names for workers in (1, 2, 4)]
-    content, drawings = document.compose(material_of(*records))
+    return [make_record(name, workers, (2.0 + workers,) * 3) for name in names for workers in (1, 2, 4)]
+
+
+def quick_comparison() -> list[Record]:
+    """Five strategies with long sentences, one of which also has more workers than there are cores."""
+    names = [f"amber_multi_worker_mirrored_{index}" for index in range(5)]
+    without = MadeUpOptions(exchange=False)
+    records = [make_record(name, 1) for name in names] + [make_record(names[0], 4, (9.0,) * 3)]
+    records.append(make_record("cobalt_servers", 1, synchronous=False, reading=None))
+    for name in names:
+        records += in_rounds(name, 8.0) + in_rounds(name, 2.5, options=without)
+    return records
+
+
+@pytest.mark.parametrize("records", [many_strategies, quick_comparison])
+def test_the_pdf_has_four_pages(records):
+    content, drawings = document.compose(material_of(*in_rounds("amber_single", 2.0, 1), *records()))
     shown = {name: draw for name, draw in drawings.items() if not name.startswith("narrow-")}
     assert pages_of(typeset(content, draw_all(shown))) == 4
 
