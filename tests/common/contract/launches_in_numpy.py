@@ -1,6 +1,7 @@
 """Launches of several workers in NumPy, right ones and such with one of the mistakes that a referee knows."""
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 
@@ -117,11 +118,13 @@ def but_for(names):
 
 def up_to(step, first, then):
     """Combine the gradients in one way in the first steps, and in another one from `step` on."""
-    calls = []
+    calls = Counter()
 
     def combine(gradients, replica):
-        calls.append(replica)
-        return (first if calls.count(replica) <= step else then)(gradients, replica)
+        # The next launch begins anew.
+        is_before = calls[replica] % (STEPS + 1) < step
+        calls[replica] += 1
+        return (first if is_before else then)(gradients, replica)
 
     return combine
 
