@@ -50,6 +50,14 @@ class Mutant:
     difference: str = ""
 
 
+def pytest_runtest_setup() -> None:
+    """Empty the caches of functions before each test, since what they keep was computed without the mutant."""
+    modules = [module for name, module in sys.modules.items() if name.startswith(("common.", "reports.", "tests."))]
+    for value in [value for module in modules for value in vars(module).values()]:
+        if hasattr(value, "cache_clear"):
+            value.cache_clear()
+
+
 def functions() -> dict[str, tuple[str, range]]:
     """File and lines of each function that is mutated, by mutmut's name for it, such as `common.files.x_locked`."""
     found = {}

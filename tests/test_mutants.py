@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from common.declarations import catalogue
 from common.paths import ROOT
 from tests import mutants
 from tests.mutants import KNOWN, Mutant, changed_lines, function_of, functions, kind_of, known_survivors, verdict
@@ -51,6 +52,12 @@ def test_a_kind_of_change_is_told_by_the_syntax_whatever_else_the_line_says(befo
 )
 def test_a_mutant_is_told_by_its_function(name, function):
     assert function_of(name) == function
+
+
+def test_what_is_cached_is_computed_anew_in_every_test():
+    before = catalogue.strategies()
+    mutants.pytest_runtest_setup()
+    assert catalogue.strategies() is not before
 
 
 def of_status(status):
