@@ -67,7 +67,8 @@ def test_shares_are_means_over_launches_so_that_they_add_up():
     parts = {"scatter": [0.1, 0.5], "product": [0.9, 0.5]}
     rows = [observed({"rows": own}, part=part, measure="share") for part, own in parts.items()]
     found = shares(table(*rows, observed({"rows": [1.0, 1.0]})))
-    assert dict(zip(found["part"], found["share"], strict=True)) == pytest.approx({"scatter": 0.3, "product": 0.7})
+    assert found["part"].tolist() == ["scatter", "product"], "in the order of the observations"
+    assert found["share"].tolist() == pytest.approx([0.3, 0.7])
 
 
 def test_medians_stand_in_columns_without_what_does_not_exist():
@@ -116,7 +117,7 @@ def of_base(times, base=TIMES, x=64.0):
 def test_launches_are_paired_within_their_rounds_and_not_judged_where_they_share_none():
     drift = [2.0**place for place in range(6)]
     [row] = of_base({"shared": [2 * each for each in drift]}, base=drift)
-    assert (row["n"], row["ratio"], row["verdict"]) == (6, pytest.approx(0.5), "slower")
+    assert (row["series"], row["n"], row["ratio"], row["verdict"]) == ("shared", 6, pytest.approx(0.5), "slower")
     late = observed({"shared": [9.0, 1.0, 1.5, 7.0]})[1:]
     [row] = beside_base(table(observed({"alone": [1.0, 2.0, 3.0]}), late), {"shared": "alone"}).to_dict("records")
     assert (row["n"], row["ratio"], row["base_median"]) == (2, pytest.approx(2.0), 2.0)
@@ -217,6 +218,12 @@ def test_a_leader_is_equivalent_to_who_is_within_the_margin_and_not_the_fastest_
     assert leading(rows)[1] == "can't tell"
 
 
+def test_conditions_have_their_leaders_in_the_order_of_the_cells_also_a_series_with_nobody_beside_it():
+    found = table(observed({"slow": [2 * each for each in TIMES], "fast": TIMES}, x=128), observed({"only": TIMES}))
+    rows = leaders(medians(found), everyone(found))[["x", "series", "verdict", "n"]].to_numpy().tolist()
+    assert rows == [[128.0, "fast", "fastest", 6], [64.0, "only", "not ranked", 0]]
+
+
 def test_every_other_series_stands_beside_the_leader_with_how_many_times_as_long_it_takes():
     times = {"fast": TIMES, "near": [1.001 * each for each in TIMES], "slow": [2 * each for each in TIMES]}
     pairs = everyone(table(observed(times)))
@@ -252,9 +259,9 @@ def test_each_series_has_lines_of_its_own_through_the_launches_that_measured_eve
         ]
 
     # The second launch ended early: its times are at the sizes that it came to, and in no fit.
-    found = lines(table(of(1.0, (1, 3)), of(9.0, (2,), sizes=(1000,)), of(5.0, (1,), series="slow")))
-    assert {key[2]: each.launches for key, each in found.items()} == {"fast": 2, "slow": 1}
-    for series, latency in (("fast", 1.0), ("slow", 5.0)):
+    found = lines(table(of(1.0, (1, 3)), of(9.0, (2,), sizes=(1000,)), of(5.0, (1,), series="even")))
+    assert [(key[2], each.launches) for key, each in found.items()] == [("fast", 2), ("even", 1)]
+    for series, latency in (("fast", 1.0), ("even", 5.0)):
         [piece] = found["", "four", series].pieces
         assert piece.latency_seconds.value == pytest.approx(latency)
         assert piece.bytes_per_second.value == pytest.approx(1e6)
