@@ -1,7 +1,7 @@
 """common/statistics/fit.py: lines through times that are known, against scipy, and what can't change the answer."""
 
 import math
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
@@ -76,6 +76,21 @@ def test_intervals_come_with_six_launches_and_hold_the_estimates():
     assert np.isnan(few).tolist() == [[False, True, True]] * len(few)
     assert (enough[:, 1] < enough[:, 0]).all()
     assert (enough[:, 0] < enough[:, 2]).all()
+
+
+def test_an_interval_holds_95_percent_of_the_medians_of_launches_that_are_drawn_with_replacement():
+    speeds = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5]
+    [piece] = fit(SIZES, launches(line) * speeds).pieces
+    ends = np.percentile(np.median([*product(speeds, repeat=len(speeds))], axis=1), (2.5, 97.5))
+    latency, bandwidth = piece.latency_seconds, piece.bytes_per_second
+    assert [latency.low, latency.high] == pytest.approx(20e-6 * ends, rel=0.06)
+    assert [bandwidth.low, bandwidth.high] == pytest.approx(1e9 / ends[::-1], rel=0.06)
+
+
+@pytest.mark.parametrize(("jump", "pieces"), [(1e-3, 2), (1e-7, 1)])
+def test_what_is_less_than_a_millionth_of_the_time_is_rounding(jump, pieces):
+    found = fit(SIZES, launches(lambda size: line(size) * (1 + jump * (size >= 1024))))
+    assert len(found.pieces) == pieces
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2), (8, 2), (9, 3)])

@@ -134,6 +134,7 @@ def test_the_smallest_difference_has_its_power_by_the_noncentral_t_of_scipy(comp
     log = np.log1p(paired.smallest_difference(0.03, n, comparisons, power))
     critical = stats.t.ppf(1 - FAMILY_ERROR / 2 / comparisons, n - 1)
     assert stats.nct.sf(critical, n - 1, log * np.sqrt(n) / 0.03) == pytest.approx(power, abs=1e-6)
+    assert paired.smallest_difference(0.03, n) == paired.smallest_difference(0.03, n, 1, 0.8)
 
 
 LEVELS, MARGINS = st.sampled_from([0.05, 0.005, 0.0005]), st.sampled_from([0.01, MARGIN])
