@@ -1,5 +1,6 @@
 """The material of reports on made-up records, and made-up probes and replays beside these."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -18,12 +19,18 @@ from reports.tables.results import Results
 from tests.common.laboratory.collective_records import record
 from tests.reports.records import named
 
-STARTED_AT = "2026-01-02T03:04:05.678+00:00"
 
-
-def material_of(*records: Record, plan: pd.DataFrame | None = None, folder: Path = Path(), **more: object) -> Material:
-    """What the sections of a report on these records, and on more of a folder's results, are made from."""
-    return Material(Results(folder, named(*records), plan, **more))
+def material_of(*records: Record, rounds: Sequence[int] = (), folder: Path = Path(), **more: object) -> Material:
+    """What the sections of a report on these records are made from, with a plan that has each in its round, if any."""
+    stems = named(*records)
+    planned = {
+        "launch": [*stems][: len(rounds)],
+        "repetition": rounds,
+        "stage": "round",
+        "order_seed": 7,
+        "margin": 0.05,
+    }
+    return Material(Results(folder, stems, pd.DataFrame(planned) if rounds else None, **more))
 
 
 def probe(framework: str = "amber", milliseconds: float = 1.0, **changes: object) -> Ceiling:
@@ -41,9 +48,14 @@ def probe(framework: str = "amber", milliseconds: float = 1.0, **changes: object
         **{"family": framework.title(), "framework": framework, "status": "ok", "preset": "digits", "rows": 64},
         **{"dimensions": [64, 128, 64, 10], "world_size": 2, "threads_per_worker": 1, "products": products},
         **{"exchange": [{"repetitions": 10, "seconds": 0.004}], "backend": "some backend", "operation": "a sum"},
-        "started_at": STARTED_AT,
+        "started_at": "2026-01-02T03:04:05.678+00:00",
     }
     return from_json(known | changes, Ceiling)
+
+
+def replayed(launch: str, traced: Iterable[float] = (), strategy: str = "amber_ring") -> Replayed:
+    """Whose messages were replayed, and for how many seconds a tracer saw them under way."""
+    return Replayed(strategy=strategy, launch=launch, source="a tracer", under_way_seconds=[*traced])
 
 
 def replay(milliseconds: float, repetition: int = 1, messages: int = 1, **changes: object) -> CollectivesRecord:
@@ -55,8 +67,17 @@ def replay(milliseconds: float, repetition: int = 1, messages: int = 1, **change
         entered_seconds=[[0.0, 1.0], [0.001, 1.001]],
         left_seconds=[[0.001 + seconds, 1.001 + seconds], [0.001 + seconds / 2, 1.001 + seconds / 2]],
     )
-    about = replayed(f"amber_ring-2w-{repetition:02d}")
-    return record(cell, repetition=repetition, **{"replayed": about} | changes)
+    about = {"repetition": repetition, "replayed": replayed(f"amber_ring-2w-{repetition:02d}")}
+    return record(cell, **about | changes)
+
+
+def replays(launches: Iterable[str], milliseconds: float, under_way: tuple[float, ...] = (), **changes: object) -> dict:
+    """A replay of each of these launches, whose messages a tracer saw under way for so many milliseconds."""
+    traced = [each / 1000 for each in under_way]
+    return {
+        f"replay-{number}": replay(milliseconds, number, replayed=replayed(launch, traced), **changes)
+        for number, launch in enumerate(launches, start=1)
+    }
 
 
 CALIBRATED = Calibration(
@@ -64,8 +85,3 @@ CALIBRATED = Calibration(
     **{"workers": 1, "order_seed": 7, "rounds": 180, "blocks": 30, "alarms": 2, "alarms_bound": 0.2207},
     **{"spread": 0.01, "long_blocks": 18, "found": 18, "busy_share": 0.05, "smallest_difference": 0.0146},
 )
-
-
-def replayed(launch: str, strategy: str = "amber_ring", under_way: tuple[float, ...] = ()) -> Replayed:
-    """Whose messages were replayed, and how long a tracer saw them under way."""
-    return Replayed(strategy=strategy, launch=launch, source="a tracer", under_way_seconds=[*under_way])

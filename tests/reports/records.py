@@ -26,7 +26,7 @@ from common.declarations.strategy import (
     ReplicaOptions,
     Strategy,
     Traffic,
-    halved,
+    activations_sent,
     nothing_sent,
     option,
     ring_all_reduce,
@@ -70,29 +70,20 @@ def strategy(name: str, framework: str, of_family: Family, **facts: object) -> S
     return Strategy(name=name, framework=framework, family=of_family, **known | facts)
 
 
-def rounded_ring(parameter_bytes: int, workers: int, options: Options, hosts: int = 1) -> Traffic:
-    traffic = ring_all_reduce(parameter_bytes, workers, options, hosts)
-    return traffic if options.rounding == "none" else halved(traffic)
-
-
 def twice(parameter_bytes: int, *_: object) -> Traffic:
     return Traffic(2.0 * parameter_bytes, "twice the bytes of the gradients", "Somebody, 2014")
-
-
-def cut(*_: object) -> Traffic:
-    return Traffic(None, "none where it depends on how the model is cut")
 
 
 AMBER = family("Amber", "#17457e", "#0072b2", "#56b4e9")
 COBALT = family("Cobalt", "#a33a00", "#d55e00", "#e6a100")
 TEAL = family("Teal", "#00604a", "#009e73", "#74c7a0")
-_DECLARED = [
+_DECLARED = (
     strategy("amber_single", "amber", AMBER, work=Work.UNDISTRIBUTED, traffic=nothing_sent),
-    strategy("amber_ring", "amber", AMBER, traffic=rounded_ring),
+    strategy("amber_ring", "amber", AMBER),
     strategy("amber_library", "amber", AMBER, compared_with={CONVENIENCE_OF: "amber_ring"}),
     strategy("amber_threads", "amber", AMBER, traffic=nothing_sent, compared_with={ONE_PROCESS_OF: "amber_ring"}),
     strategy("amber_sharded", "amber", AMBER, traffic=twice, compared_with={SHARDING_OF: "amber_ring"}),
-    strategy("amber_parts", "amber", AMBER, work=Work.PARTS_OF_ONE_MODEL, traffic=cut),
+    strategy("amber_parts", "amber", AMBER, work=Work.PARTS_OF_ONE_MODEL, traffic=activations_sent),
     strategy("cobalt_single", "cobalt", COBALT, work=Work.UNDISTRIBUTED, traffic=nothing_sent),
     strategy("cobalt_replicas", "cobalt", COBALT),
     strategy("cobalt_library", "cobalt", COBALT, compared_with={CONVENIENCE_OF: "cobalt_replicas"}),
@@ -100,7 +91,7 @@ _DECLARED = [
     # A family that distributes other families' frameworks.
     strategy("teal_amber", "amber", TEAL),
     strategy("teal_cobalt", "cobalt", TEAL),
-]
+)
 STRATEGIES = {each.name: each for each in _DECLARED}
 
 
@@ -157,10 +148,24 @@ def make_record(
     traffic = each.traffic(1, 2, options, 2 if told is not None and len(told.hosts) > 1 else 1)
     known |= {"formula": traffic.formula, "formula_source": traffic.source}
     batch = global_batch(task, each.work, workers)
-    shard_losses = trained(task.seed, batch, task.steps, task.preset).shard_losses(known["shards"]).tolist()
-    values = known | measured(task, batch, workers) | {"windows": windows, "shard_losses": shard_losses}
-    values["reading"] = reading(task, known["recipe"], workers, shard_losses)
-    return from_json(values | fields, Record)
+    course = trained(task.seed, batch, task.steps, task.preset)
+    shard_losses = course.shard_losses(known["shards"]).tolist()
+    values = {
+        **{"status": "ok", "backend": "some backend", "oversubscribed": workers > 2},
+        **{"versions": {"python": "3.11.7", "numpy": "2.4.6"}, "host": HOST, "git_commit": "0123456789abcdef"},
+        "started_at": "2026-01-02T03:04:05.678+00:00",
+        "time_to_first_step_s": 1.5,
+        "startup_seconds": {"imports": 1.0, "world": 0.25, "first_step": 0.25},
+        "startup_processor_seconds": {"imports": 0.9, "world": 0.05, "first_step": 0.3},
+        "examples_per_step": batch,
+        "examples_by_rank": [task.steps * batch // workers] * workers,
+        **{"windows": windows, "losses": course.losses, "shard_losses": shard_losses},
+        "reading": reading(task, known["recipe"], workers, shard_losses),
+        "peak_memory_bytes": [300_000_000] * workers,
+        "accuracies": [{"step": task.steps, "accuracy": 0.5, "training_seconds": 0.12}],
+        "final_accuracy": 0.5,
+    }
+    return from_json(known | values | fields, Record)
 
 
 def reading(task: Task, recipe: str, workers: int, losses: list[list[float]], *mistakes: str) -> Reading | None:
@@ -240,24 +245,6 @@ def over_hosts(
     starts = [1000 + offsets[rank * hosts // workers] + late[rank] for rank in range(workers)]
     known = {"oversubscribed": False, "process_start_seconds": starts}
     return make_record(name, workers, milliseconds, told=told, **known | fields)
-
-
-def measured(task: Task, batch: int, workers: int) -> dict[str, object]:
-    """What any launch of the task leaves in its record, but its windows and the losses of its shards."""
-    return {
-        **{"status": "ok", "backend": "some backend", "oversubscribed": workers > 2},
-        **{"versions": {"python": "3.11.7", "numpy": "2.4.6"}, "host": HOST, "git_commit": "0123456789abcdef"},
-        "started_at": "2026-01-02T03:04:05.678+00:00",
-        "time_to_first_step_s": 1.5,
-        "startup_seconds": {"imports": 1.0, "world": 0.25, "first_step": 0.25},
-        "startup_processor_seconds": {"imports": 0.9, "world": 0.05, "first_step": 0.3},
-        "examples_per_step": batch,
-        "examples_by_rank": [task.steps * batch // workers] * workers,
-        "losses": trained(task.seed, batch, task.steps, task.preset).losses,
-        "peak_memory_bytes": [300_000_000] * workers,
-        "accuracies": [{"step": task.steps, "accuracy": 0.5, "training_seconds": 0.12}],
-        "final_accuracy": 0.5,
-    }
 
 
 def in_rounds(name: str, milliseconds: float, workers: int = 2, n: int = 6, **fields: object) -> list[Record]:

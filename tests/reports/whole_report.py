@@ -1,27 +1,31 @@
 """A made-up comparison that has something for every section of its report."""
 
-import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from msgspec import structs
-from safetensors.numpy import save_file
 
-from common.contract import model, oracle
-from common.contract.task import Task
 from common.records.training import Record
 from reports.blocks import Drawings
 from reports.tables.material import Material
-from reports.tables.results import Origin, Results
+from reports.tables.results import Origin
 from tests.changes import changed
-from tests.reports.materials import probe, replay, replayed
-from tests.reports.records import make_record, mistaken, named, over_hosts, process, task_of, unfinished, varied
+from tests.reports.materials import material_of, probe, replays
+from tests.reports.records import (
+    make_record,
+    mistaken,
+    named,
+    over_hosts,
+    process,
+    task_of,
+    unfinished,
+    varied,
+    write_weights,
+)
 
-ROUNDS = 6
+ROUNDS, WEIGHTS = 6, "weights.safetensors"
 NAME, REASON = '<img src=x onerror="&">', "It has <b>no</b> & <script>never</script>."
 """The name of a strategy, and why a launch failed: markup, which no page may take for such."""
 
@@ -59,7 +63,7 @@ def launches_of_a_round(number: int) -> Iterator[Record]:
     yield make_record("cobalt_replicas", 2, windows(3.9))
     yield make_record(NAME, 2, windows(3.6))
     yield varied("cobalt_replicas", 2, windows(3.1), exchange=False)
-    yield make_record("cobalt_servers", 2, windows(5.0), synchronous=False)
+    yield make_record("cobalt_servers", 2, windows(5.0), synchronous=False, checkpoint=WEIGHTS)
     yield make_record("amber_ring", 2, windows(6.0), task=task_of(2, "pathway"))
     for workers in (1, 2):
         yield make_record("amber_ring", workers, windows(2.4), task=task_of(workers, scaling="strong"))
@@ -79,45 +83,18 @@ def _watched(record: Record, is_disturbed: bool) -> Record:
     return changed(record, windows=windows, pinned_cores=[0])
 
 
-@cache
-def _oracle(task: Task, batch: int) -> model.Trajectory:
-    return oracle.run_oracle(task, batch, task.steps)
-
-
-def _exact(record: Record, folder: Path) -> Record:
-    """The record with the oracle's own losses and, of an asynchronous launch, its final weights in `folder`."""
-    if record.status != "ok":
-        return record
-    computed = _oracle(dataclasses.replace(record.task, workers=None), record.examples_per_step)
-    facts = {"losses": computed.losses, "shard_losses": computed.shard_losses(record.shards).tolist()}
-    if record.exchange and not record.synchronous:
-        name = f"{record.scaling}-{record.task.batch}-{record.examples_per_step}.safetensors"
-        save_file({key: value.astype(np.float32) for key, value in computed.state.items()}, folder / name)
-        facts["checkpoint"] = name
-    return changed(record, **facts)
-
-
-def results_in(folder: Path) -> Results:
-    records, rounds = [], []
-    for number in range(1, ROUNDS + 1):
-        own = list(launches_of_a_round(number))
-        records += own
-        rounds += [number] * len(own)
-    records += [
-        mistaken(make_record("amber_broken", 2)),
-        unfinished("failed", REASON),
-        unfinished("unsupported", "It has no GPU.", "teal_amber"),
-    ]
-    rounds += [1, 1, 1]
-    stems = named(*[_exact(record, folder) for record in records])
-    plan = pd.DataFrame({"launch": [*stems], "stage": "round", "repetition": rounds, "order_seed": 7, "margin": 0.05})
-    stem = next(name for name, record in stems.items() if record.name == "amber_ring" and record.world_size == 2)
-    replays = {
-        f"replay-{number}": replay(1.0 + number / 50, number, replayed=replayed(stem, under_way=(0.001, 0.0012)))
-        for number in range(1, ROUNDS + 1)
-    }
-    return Results(
-        *(folder, stems, plan, {"teal_cobalt": 14.0}, (probe("amber", 1.7), probe("cobalt", 2.1))),
-        replays=replays,
+def whole_in(folder: Path) -> Material:
+    """The whole comparison, whose asynchronous launches kept their weights in the folder."""
+    launches = [(number, record) for number in range(1, ROUNDS + 1) for record in launches_of_a_round(number)]
+    launches.append((1, mistaken(make_record("amber_broken", 2))))
+    launches += [(1, unfinished("failed", REASON)), (1, unfinished("unsupported", "It has no GPU.", "teal_amber"))]
+    write_weights(folder / WEIGHTS, seed=3, batch=128, steps=60)
+    rounds, records = zip(*launches, strict=True)
+    stem = next(name for name, each in named(*records).items() if each.name == "amber_ring" and each.world_size == 2)
+    return material_of(
+        *records,
+        **{"rounds": rounds, "folder": folder, "left_out": {"teal_cobalt": 14.0}},
+        ceilings=(probe("amber", 1.7), probe("cobalt", 2.1)),
+        replays=replays([stem] * ROUNDS, 1.0, under_way=(1.0, 1.2)),
         origin=Origin("nox -s compare -- --order-seed 7", variables={"OMP_DYNAMIC": "1"}, digest="0123"),
     )

@@ -3,16 +3,13 @@
 import dataclasses
 import math
 
-import pandas as pd
 import pytest
 from msgspec import structs
 
 from common.records.training import Record
-from reports.tables import accounts, summaries
 from tests.changes import changed
-from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, process, varied
-
-# Start-up and accuracy
+from tests.reports.materials import material_of
+from tests.reports.records import MadeUpOptions, make_record, over_hosts, process, varied
 
 
 def test_the_time_to_the_first_step_is_a_median_in_all_its_parts():
@@ -22,8 +19,8 @@ def test_the_time_to_the_first_step_is_a_median_in_all_its_parts():
 
     unknown = make_record("cobalt_replicas", 2, startup_seconds=None)
     records = [starting("amber_ring", seconds) for seconds in (3.0, 9.0, 5.0)]
-    found = accounts.startups(named(*records, unknown, starting("amber_ring", 100.0, status="failed")))
-    assert found.to_dict("records") == [
+    failed = starting("amber_ring", 100.0, status="failed")
+    assert material_of(*records, unknown, failed).startups.to_dict("records") == [
         {"strategy": "amber_ring", "workers": 2, "whole": 5.0, "imports": 4.0, "world": 1.0, "first_step": 0.0, "n": 3}
     ]
 
@@ -38,15 +35,11 @@ def test_accuracies_are_those_of_all_launches_of_the_same_training():
     looked = [looking(0.90, 0.5, 0.91), looking(0.8, 0.4, 0.95), looking(0.8, 0.4, 0.85)]
     blind = changed(looked[0], accuracies=looked[0].accuracies[-1:], final_accuracy=0.97)
     generated = changed(blind, task=dataclasses.replace(blind.task, preset="pathway"))
-    assert accounts.accuracies(named(*looked, blind, failed, generated)).to_dict("records") == [
+    assert material_of(*looked, blind, failed, generated).accuracies.to_dict("records") == [
         {"preset": "digits", "strategy": "amber_ring", "workers": 1, "global_batch": 64, "seed": 3, "steps": 60}
         | {"n": 4, "accuracy": pytest.approx(0.93), "lowest": 0.85, "target": 0.9, "looked": 3, "reached": 2}
         | {"target_seconds": pytest.approx(0.65)}
     ]
-
-
-RING = "amber_ring"
-MEGABYTE = 1_000_000
 
 
 def holding(strategy: str, *processes: dict[str, int], workers: int = 2) -> Record:
@@ -54,16 +47,15 @@ def holding(strategy: str, *processes: dict[str, int], workers: int = 2) -> Reco
 
 
 def memory(*records: Record) -> dict[str, dict]:
-    stems = named(*records)
-    return {row["strategy"]: row for row in accounts.memory(summaries.launches(stems), stems).to_dict("records")}
+    return {row["strategy"]: row for row in material_of(*records).memory.to_dict("records")}
 
 
 def test_the_process_that_holds_most_and_the_largest_peak_count_where_records_tell_and_gradients_are_exchanged():
     silent = changed(varied("teal_amber", exchange=False), memory_bytes=[process(8)])
     sharded = holding("amber_sharded", process(5, 5, peak=330), process(6, 6, peak=300))
     [row] = memory(sharded, silent, make_record("amber_library", 2)).values()
-    assert [row[name] / MEGABYTE for name in ("parameters", "gradients", "optimizer_state", "held")] == [6, 6, 6, 18]
-    assert row["above_import"] == 330 * MEGABYTE
+    sizes = [row[name] for name in ("parameters", "gradients", "optimizer_state", "held", "above_import")]
+    assert sizes == [6e6, 6e6, 6e6, 18e6, 330e6]
 
 
 @pytest.mark.parametrize(
@@ -77,51 +69,39 @@ def test_the_process_that_holds_most_and_the_largest_peak_count_where_records_te
     ids=["processor", "GPU", "a reference that holds nothing", "no word of what is held"],
 )
 def test_factors_are_over_the_strategy_that_is_sharded(whole, sharded, held_factor, peak_factor):
-    row = memory(holding(RING, whole), holding("amber_sharded", sharded))["amber_sharded"]
+    row = memory(holding("amber_ring", whole), holding("amber_sharded", sharded))["amber_sharded"]
     assert (row["held_factor"], row["peak_factor"]) == pytest.approx((held_factor, peak_factor), nan_ok=True)
 
 
 def test_sharding_is_compared_on_the_same_hosts_with_as_many_workers():
-    held = {"memory_bytes": [process(10, peak=400)] * 2}
     found = memory(
-        holding(RING, process(99, peak=900)),
-        over_hosts(RING, **held),
+        holding("amber_ring", process(99, peak=900)),
+        over_hosts(memory_bytes=[process(10, peak=400)] * 2),
         over_hosts("amber_sharded", memory_bytes=[process(5, peak=200)]),
         holding("amber_sharded", process(4), workers=4),
     )
-    link = ", 2 hosts, 100 Mbit/s"
-    assert {name: row["reference"] for name, row in found.items()} == {
-        **{RING: "", RING + link: "", "amber_sharded": RING, "amber_sharded" + link: RING + link}
-    }
-    row = found["amber_sharded" + link]
-    assert (row["held_factor"], row["peak_factor"]) == (0.5, 0.5)
+    ring, sharded = "amber_ring, 2 hosts, 100 Mbit/s", "amber_sharded, 2 hosts, 100 Mbit/s"
+    references = {"amber_ring": "", ring: "", "amber_sharded": "amber_ring", sharded: ring}
+    assert {name: row["reference"] for name, row in found.items()} == references
+    assert [found[sharded][name] for name in ("held_factor", "peak_factor")] == [0.5, 0.5]
     assert math.isnan(found["amber_sharded"]["held_factor"])
 
 
-PHASES = [
-    {"name": "waiting", "seconds": 0.06, "meaning": "until all workers have the gradient"},
-    {"name": "all-reduce", "seconds": 0.03, "meaning": "the exchange itself"},
-]
-"""Over the 60 steps of a record of the tests."""
-
-
-def traced(phases: list[dict[str, object]], workers: int = 2, **options: object) -> Record:
-    return changed(varied("teal_amber", workers, **options), phases=phases)
-
-
-def phases(*records: Record) -> pd.DataFrame:
-    return accounts.phases(summaries.launches(named(*records)), named(*records))
-
-
 def test_phases_are_medians_per_step_in_the_order_of_the_record():
-    alone, silent = traced(PHASES, workers=1), traced(PHASES, exchange=False)
-    launches = [traced([PHASES[1], PHASES[0] | {"seconds": seconds}]) for seconds in (0.06, 0.12, 0.6)]
-    found = phases(*launches, alone, silent)
-    assert found["phase"].tolist() == ["all-reduce", "waiting"]
-    assert found["seconds"].tolist() == pytest.approx([0.0005, 0.002])
+    def traced(*seconds: float, **about: object) -> Record:
+        """A launch of 60 steps, which waited so many seconds for each of two phases."""
+        phases = [{"name": name, "seconds": own, "meaning": ""} for name, own in zip("ab", seconds, strict=True)]
+        return changed(varied("teal_amber", **about), phases=phases[::-1])
+
+    alone, silent = traced(0.03, 0.06, workers=1), traced(0.03, 0.06, workers=2, exchange=False)
+    launches = [traced(0.03, seconds, workers=2) for seconds in (0.06, 0.12, 0.6)]
+    found = material_of(*launches, alone, silent).phases
+    assert found["phase"].tolist() == ["b", "a"]
+    assert found["seconds"].tolist() == pytest.approx([0.002, 0.0005])
     assert found["n"].tolist() == [3, 3]
     # Of a launch that went on only its own steps count.
-    assert phases(changed(traced(PHASES), first_step=30))["seconds"].tolist() == pytest.approx([0.002, 0.001])
+    own = material_of(changed(launches[0], first_step=30)).phases
+    assert own["seconds"].tolist() == pytest.approx([0.002, 0.001])
 
 
 HOURS = [0.0, 7200.0]
@@ -129,8 +109,7 @@ HOURS = [0.0, 7200.0]
 
 
 def skews(*records: Record) -> list:
-    stems = named(*records)
-    return [*accounts.skews(summaries.launches(stems), stems).itertuples()]
+    return [*material_of(*records).skews.itertuples()]
 
 
 def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts_that_tells_its_clocks():
@@ -183,9 +162,8 @@ def test_each_window_has_a_host_that_started_last():
 @pytest.mark.parametrize(("clocks", "both"), [((1, 5, 2, 3), 8), ((1, None, 2, 3), math.nan)])
 def test_of_many_hosts_the_two_worst_clocks_bound_the_skew_unless_one_tells_no_uncertainty(clocks, both):
     record = over_hosts(workers=4, hosts=4, late=[0.0, 0.0, 0.0, 100.0])
-    hosts = [
-        structs.replace(host, clock_uncertainty_seconds=each) for host, each in zip(record.hosts, clocks, strict=True)
-    ]
+    told = zip(record.hosts, clocks, strict=True)
+    hosts = [structs.replace(host, clock_uncertainty_seconds=each) for host, each in told]
     [row] = skews(changed(record, hosts=hosts))
     assert row.uncertainty_seconds == pytest.approx(both, nan_ok=True)
     assert row.started_last == ("" if None in clocks else "host4")

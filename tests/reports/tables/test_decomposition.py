@@ -1,6 +1,7 @@
 """What a step takes beyond the ideal one, when it pays, and what would make it shorter: worked out by hand."""
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 import pytest
@@ -10,7 +11,7 @@ from common.records.training import Record
 from reports.tables import decomposition
 from reports.words import decomposition as words
 from tests.changes import changed
-from tests.reports.materials import material_of, replay, replayed
+from tests.reports.materials import material_of, replays
 from tests.reports.pieces import drawings_of, items
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, task_of, unfinished
 
@@ -47,25 +48,17 @@ def alone(milliseconds: float, name: str = "amber_ring", **facts: object) -> Rec
     return launch(milliseconds, name, exchange=False, **facts)
 
 
-def plan_of(records: list[Record], rounds: list[int]) -> pd.DataFrame:
-    """A plan that has these launches, by the names that `named` gives them, in these rounds."""
-    return pd.DataFrame({"launch": list(named(*records)), "repetition": rounds})
-
-
 def rounds(
     of_base: float | None, step: float, computing: float | None = None, n: int = 6, name: str = "amber_ring"
 ) -> list[Record]:
     """n rounds of the base, the strategy and the strategy without exchange; what takes no time has no launch."""
-    records = []
-    for factor in (1 + per_cent / 100 for per_cent in DRIFT[:n]):
-        records += [base(factor * of_base)] if of_base else []
-        records.append(launch(factor * step, name))
-        records += [alone(factor * computing, name)] if computing else []
-    return records
+    kinds = [(base, (of_base,)), (launch, (step, name)), (alone, (computing, name))]
+    factors = [1 + per_cent / 100 for per_cent in DRIFT[:n]]
+    return [kind(factor * time, *names) for factor in factors for kind, (time, *names) in kinds if time]
 
 
-def table(*records: Record, plan: pd.DataFrame | None = None) -> pd.DataFrame:
-    return material_of(*records, plan=plan).parts
+def table(*records: Record, rounds: Sequence[int] = ()) -> pd.DataFrame:
+    return material_of(*records, rounds=rounds).parts
 
 
 def parts(found: pd.DataFrame) -> dict[str, object]:
@@ -99,6 +92,12 @@ STRONG = {"scaling": "strong"}
             {"computing": 0.4, "rows": 0.1, "the rest": 0.0},
         ),
         ([base(2.0), launch(4.0, waits=0.5)], {"rows": 0.5, "not divided": 1.5, "the rest": 0.0}),
+        # Computing takes 0, 3 and 1 ms, exchange 1, 1 and 3: in the middle 1 and 1, the step 4 beyond the base.
+        (
+            [*(base(each) for each in (2.0, 2.0, 9.0)), *(alone(each) for each in (2.0, 5.0, 10.0))]
+            + [launch(each) for each in (3.0, 6.0, 13.0)],
+            {"computing": 1.0, "slowest rank": 0.0, "exchange": 1.0, "the rest": 2.0},
+        ),
     ],
     ids=[
         "an N-th of the base's step under strong scaling",
@@ -106,9 +105,10 @@ STRONG = {"scaling": "strong"}
         "a base that waits for no rows",
         "one worker, which exchanges nothing",
         "not divided without a launch without exchange",
+        "medians over several rounds leave a rest",
     ],
 )
-def test_the_parts_of_a_round_are_those_worked_out_by_hand(records, expected):
+def test_the_parts_of_a_step_are_those_worked_out_by_hand(records, expected):
     found = table(*records)
     assert parts(found) == expected
     assert found["ideal_seconds"].tolist() == pytest.approx([0.002] * len(expected))
@@ -129,7 +129,7 @@ def test_differences_are_of_launches_of_the_same_round_and_have_intervals_from_s
 
 def test_a_base_of_other_rounds_is_taken_by_its_median_and_gives_no_interval():
     records = [base(2.0), base(3.0), base(2.2), *(launch(4.0 + index) for index in range(6))]
-    found = table(*records, plan=plan_of(records, [*range(1, 10)]))
+    found = table(*records, rounds=range(1, 10))
     [row] = found[found["part"] == "not divided"].to_dict("records")
     assert (row["seconds"], row["n"], row["is_paired"]) == (pytest.approx(0.0043), 6, False)
     assert pd.isna(row["low"])
@@ -138,19 +138,12 @@ def test_a_base_of_other_rounds_is_taken_by_its_median_and_gives_no_interval():
 def test_where_the_base_is_in_some_rounds_only_those_are_compared_with_it_and_a_round_counts_by_its_median():
     records = [base(2.0, waits=0.1), launch(4.0), launch(6.0), launch(4.0)]
     records += [alone(3.0, waits=0.2), alone(9.0, waits=0.9)]
-    material = material_of(*records, plan=plan_of(records, [1, 1, 1, 2, 1, 2]))
+    material = material_of(*records, rounds=[1, 1, 1, 2, 1, 2])
     found = material.parts.set_index("part")
     assert found["n"].to_dict() == {"computing": 1, "rows": 1, "slowest rank": 2, "exchange": 2, "the rest": 3}
     # With exchange the rounds take 5 and 4 ms, without it 3 and 9.
     assert found.loc[["computing", "rows", "exchange"], "seconds"].tolist() == pytest.approx([0.0009, 0.0001, -0.0015])
     assert material.exposed["exposed_seconds"].tolist() == pytest.approx([-0.0015])
-
-
-def test_over_several_rounds_medians_leave_a_rest():
-    # Computing takes 0, 3 and 1 ms, exchange 1, 1 and 3: in the middle 1 and 1, where the step takes 4 beyond the base.
-    by_round = [(2.0, 2.0, 3.0), (2.0, 5.0, 6.0), (9.0, 10.0, 13.0)]
-    records = [each for first, second, third in by_round for each in (base(first), alone(second), launch(third))]
-    assert parts(table(*records)) == {"computing": 1.0, "slowest rank": 0.0, "exchange": 1.0, "the rest": 2.0}
 
 
 def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
@@ -177,7 +170,7 @@ def test_launches_of_another_configuration_in_the_same_round_take_no_part():
     theirs = [launch(21.0, **facts) for facts in others]
     theirs += [launch(20.0, **facts, exchange=False) for facts in others]
     records = [base(2.0), launch(4.0), *theirs, alone(2.0)]
-    material = material_of(*records, plan=plan_of(records, [1] * len(records)))
+    material = material_of(*records, rounds=[1] * len(records))
     ours = material.parts[material.parts["measured_seconds"] == 0.004]
     assert parts(ours) == {"computing": 0.0, "slowest rank": 0.0, "exchange": 2.0, "the rest": 0.0}
     pairs = sorted(zip(material.exposed["step_seconds"], material.exposed["exposed_seconds"], strict=True))
@@ -283,11 +276,7 @@ def test_whether_it_pays_is_told_with_the_batch_from_which_on_it_would(step, com
 def test_what_a_replay_of_the_messages_tells_stands_beside_the_exchange(milliseconds, phrase):
     records = rounds(2.0, 4.0, 2.2)
     stems = [name for name, record in named(*records).items() if record.strategy == "amber_ring" and record.exchange]
-    replays = {
-        f"replay-{place}": replay(milliseconds + place / 100, place, replayed=replayed(stem))
-        for place, stem in enumerate(stems, 1)
-    }
-    assert phrase in sentences(*records, replays=replays)[0]
+    assert phrase in sentences(*records, replays=replays(stems, milliseconds))[0]
 
 
 def test_who_has_no_bar_is_named_with_the_reason():

@@ -1,18 +1,18 @@
 """What else happened around windows: which launches and rounds it disturbed, and what is said of them."""
 
 from collections.abc import Mapping
+from itertools import cycle
 
-import pandas as pd
 import pytest
 from msgspec import structs
 
 from common.records.header import Virtual
 from common.records.training import Record
 from reports.tables.disturbances import disturbed_rounds
-from reports.tables.disturbances import table as disturbances_table
 from reports.words.certainty import disturbed
 from tests.changes import changed
-from tests.reports.records import make_record, named, varied
+from tests.reports.materials import material_of
+from tests.reports.records import make_record, varied
 
 QUIET = {"steal_seconds": 0.0, "busy_seconds": 0.9, "own_seconds": 0.9, "spin_seconds": 1e-4}
 QUIET |= {"involuntary_switches": 5, "clock_megahertz": 2000.0}
@@ -24,16 +24,14 @@ def told(record: Record | None = None, *of_windows: Mapping[str, float], cores: 
     None takes a key away.
     """
     record = record or make_record()
-    changes = of_windows or ({},)
-    windows = []
-    for index, window in enumerate(record.windows):
-        keys = {"seconds": 1.0, "core_seconds": float(cores)} | QUIET | of_all | changes[index % len(changes)]
-        windows.append(structs.replace(window, **keys))
+    known = {"seconds": 1.0, "core_seconds": float(cores)} | QUIET | of_all
+    each = cycle(of_windows or ({},))
+    windows = [structs.replace(window, **known | next(each)) for window in record.windows]
     return changed(record, windows=windows, pinned_cores=[*range(cores)])
 
 
-def rows(*records: Record, plan: pd.DataFrame | None = None) -> list:
-    return [*disturbances_table(named(*records), plan).itertuples()]
+def rows(*records: Record) -> list:
+    return [*material_of(*records).disturbances.itertuples()]
 
 
 @pytest.mark.parametrize("share", [0.04, 0.06])
@@ -109,15 +107,11 @@ def test_what_the_kernel_did_not_tell_is_not_judged():
 
 
 def test_a_disturbed_launch_disturbs_its_round_where_it_is_of_the_rounds():
-    records = named(told(), told(), told(None, steal_seconds=0.5), told(None, steal_seconds=0.5))
-    stages = ["round", "round", "round", "certificates"]
-    plan = pd.DataFrame({"launch": [*records], "repetition": [1, 1, 2, 3], "stage": stages})
-    found = disturbances_table(records, plan)
-    assert disturbed_rounds(found) == [2]
-    assert disturbed_rounds(disturbances_table({}, None)) == []
-
-
-SLOW = {"spin_seconds": 1.3e-4, "clock_megahertz": 1500.0}
+    records = [told(), told(), told(None, steal_seconds=0.5), told(None, steal_seconds=0.5)]
+    material = material_of(*records, rounds=[1, 1, 2, 3])
+    material.results.plan.loc[3, "stage"] = "certificates"
+    assert disturbed_rounds(material.disturbances) == [2]
+    assert disturbed_rounds(material_of().disturbances) == []
 
 
 @pytest.mark.parametrize(
@@ -135,7 +129,7 @@ SLOW = {"spin_seconds": 1.3e-4, "clock_megahertz": 1500.0}
             "programs and use a machine of your own.",
         ),
         (
-            [told(make_record(milliseconds=(2.0,) * 5)), told(**SLOW)],
+            [told(make_record(milliseconds=(2.0,) * 5)), told(spin_seconds=1.3e-4, clock_megahertz=1500.0)],
             "1 of 2 launches were disturbed (rounds 2 of 2): a fixed piece of work took up to 30 % longer than usual "
             "and a clock was up to 25 % slower than usual. To see smaller differences, keep the machine cool and its "
             "clock rate fixed.",
@@ -144,7 +138,7 @@ SLOW = {"spin_seconds": 1.3e-4, "clock_megahertz": 1500.0}
     ids=["not told", "quiet", "others and the hypervisor", "slow cores, which have one remedy"],
 )
 def test_the_sentence_counts_launches_and_rounds_and_names_causes_and_remedies(records, sentence):
-    assert disturbed(disturbances_table(named(*records), None)) == sentence
+    assert disturbed(material_of(*records).disturbances) == sentence
 
 
 def test_a_quota_stops_all_threads_of_a_launch_of_which_as_many_run_as_there_are_cores():

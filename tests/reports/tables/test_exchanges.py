@@ -12,45 +12,25 @@ from common.records.training import Record
 from reports.tables.material import Material
 from reports.tables.results import Results
 from tests.changes import changed
-from tests.reports.materials import material_of, probe, replay, replayed
+from tests.reports.materials import material_of, probe, replay, replayed, replays
 from tests.reports.records import MadeUpOptions, make_record, over_hosts, task_of, unfinished, varied
 
-ROUNDS = 6
-SHIFTS = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05)
-"""By how many milliseconds the step with exchange is longer in each round."""
+LAUNCHES = [f"amber_ring-2w-{number:02d}" for number in range(1, 7)]
+EXPOSED = (1.90, 1.91, 1.92, 1.93, 1.94, 1.95)
+"""Milliseconds of exchange in a launch of each of six rounds."""
 
 
-def refused(reason: str, status: str = "unsupported", strategy: str = "amber_threads") -> CollectivesRecord:
-    return replay(1.0, status=status, reason=reason, cells=[], replayed=replayed("", strategy), library="", title="")
+def steps(*exposed: float) -> dict[str, Record]:
+    """Launches whose steps take 3 ms without exchange, and with it so many more in each round; by their stems."""
+    records = {}
+    for launch, more in zip(LAUNCHES, exposed, strict=False):
+        records[launch] = make_record("amber_ring", 2, (3.0 + more,) * 3)
+        records[f"{launch}-alone"] = varied("amber_ring", 2, (3.0,) * 3, exchange=False)
+    return records
 
 
-def steps(exposed: float, rounds: int = ROUNDS) -> dict[str, Record]:
-    """Launches whose steps take 3 ms without exchange, and with it so many more, and `SHIFTS`; by their stems."""
-    found = {}
-    for number, shift in enumerate(SHIFTS[:rounds], start=1):
-        found[f"amber_ring-2w-{number:02d}"] = make_record("amber_ring", 2, (3.0 + exposed + shift,) * 3)
-        found[f"amber_ring-2w-no-{number:02d}"] = varied("amber_ring", 2, (3.0,) * 3, exchange=False)
-    return found
-
-
-def replays(
-    milliseconds: float, rounds: int = ROUNDS, under_way: tuple[float, ...] = (), **changes: object
-) -> dict[str, CollectivesRecord]:
-    """A replay of the trace of each round, which told that its messages were so many milliseconds under way."""
-    found = {}
-    for number in range(1, rounds + 1):
-        about = replayed(f"amber_ring-2w-{number:02d}", under_way=tuple(each / 1000 for each in under_way))
-        found[f"replay-{number}"] = replay(milliseconds, number, replayed=about, **changes)
-    return found
-
-
-def table(
-    records: dict[str, Record],
-    sent: dict[str, CollectivesRecord],
-    plan: pd.DataFrame | None = None,
-    traces: dict[str, Record] | None = None,
-) -> list[dict]:
-    results = Results(Path(), records, plan, replays=sent, traces=traces or {})
+def table(records: dict[str, Record], sent: dict[str, CollectivesRecord], *plan: pd.DataFrame, **more) -> list[dict]:
+    results = Results(Path(), records, *(plan or [None]), replays=sent, **more)
     return Material(results).exchanges.to_dict("records")
 
 
@@ -58,17 +38,8 @@ def times(row: dict, name: str) -> tuple[float, float, float]:
     return tuple(1000 * row[f"{name}_seconds{end}"] for end in ("", "_low", "_high"))
 
 
-def refusals(
-    records: dict[str, Record], sent: dict[str, CollectivesRecord], traces: dict[str, Record] | None = None
-) -> list[tuple[str, int, int, str]]:
-    """Who wasn't replayed with how many workers in how many launches, and why."""
-    rows = [row for row in table(records, sent, traces=traces) if row["reason"]]
-    assert all(isinstance(row["verdict"], float) for row in rows)
-    return [(row["strategy"], row["workers"], len(row["replays"]), row["reason"]) for row in rows]
-
-
 def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
-    [row] = table(steps(1.9), replays(1.2))
+    [row] = table(steps(*EXPOSED), replays(LAUNCHES, 1.2))
     assert (row["strategy"], row["workers"], row["verdict"], row["reason"]) == ("amber_ring", 2, "contention", "")
     assert times(row, "exposed") == pytest.approx((1.925, 1.9, 1.95))
     assert times(row, "replay") == pytest.approx((1.2, 1.2, 1.2))
@@ -78,10 +49,10 @@ def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
 
 
 def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
-    sent = replays(2.0, messages=3, under_way=(0.5, 2.6, 2.7))
-    cells = {stem: [changed(record.cells[0], sent_bytes=1.2e6)] for stem, record in sent.items()}
-    sent = {stem: changed(record, cells=cells[stem]) for stem, record in sent.items()}
-    [row] = table({stem: changed(record, wire_bytes_per_step=1.25e6) for stem, record in steps(1.2).items()}, sent)
+    sent = replays(LAUNCHES, 2.0, under_way=(0.5, 2.6, 2.7), messages=3)
+    sent = {stem: changed(each, cells=[changed(each.cells[0], sent_bytes=1.2e6)]) for stem, each in sent.items()}
+    records = steps(1.20, 1.21, 1.22, 1.23, 1.24, 1.25)
+    [row] = table({stem: changed(each, wire_bytes_per_step=1.25e6) for stem, each in records.items()}, sent)
     assert (row["verdict"], row["messages"], row["size_bytes"]) == ("overlap", [3], 1_500_000)
     assert times(row, "leftover") == pytest.approx((-0.775, -0.8, -0.75))
     assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
@@ -90,10 +61,7 @@ def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
 
 
 def test_a_replay_is_set_against_the_step_of_its_own_round():
-    records = steps(0.0, 3)
-    for number in (1, 2, 3):
-        stem = f"amber_ring-2w-{number:02d}"
-        records[stem] = make_record("amber_ring", 2, (3.0 + number,) * 3)
+    records = steps(1.0, 2.0, 3.0)
     sent = {f"{number}": replay(number - 0.25, number) for number in (3, 1, 2)}
     assert [row["leftover_seconds"] for row in table(records, sent)] == pytest.approx([0.00025])
     # By the plan the third round is the first, and another one has no replay.
@@ -105,19 +73,32 @@ def test_a_replay_is_set_against_the_step_of_its_own_round():
 
 
 def test_replays_that_tell_no_time_have_a_row_for_each_reason():
-    sent = {
-        "1": refused("It copies."),
-        "2": replay(1.0, 2, cells=[Cell(collective=STEP, size_bytes=8, status="unsupported", reason="No such size.")]),
-        "3": refused("It copies."),
-        "4": refused("It ended.", "failed"),
-        "5": replay(1.0, replayed=replayed("amber_ring-2w-77")),
-        "6": replay(1.0, hosts=over_hosts().hosts),
-    }
+    def refused(reason: str, status: str = "unsupported") -> CollectivesRecord:
+        about = replayed("", strategy="amber_threads")
+        return replay(1.0, status=status, reason=reason, cells=[], replayed=about, library="", title="")
+
+    def refusals(records: dict[str, Record], *sent: CollectivesRecord, **more: object) -> list[tuple]:
+        rows = table(records, {f"{place}": each for place, each in enumerate(sent)}, **more)
+        assert all(isinstance(row["verdict"], float) for row in rows if row["reason"])
+        return [(row["strategy"], row["workers"], len(row["replays"]), row["reason"]) for row in rows if row["reason"]]
+
     traces = {
         "traced": make_record("amber_ring", 2),
         "untraced": unfinished("failed", "It left no messages.", "amber_parts"),
     }
-    assert refusals(steps(1.9), sent, traces) == [
+    no_size = Cell(collective=STEP, size_bytes=8, status="unsupported", reason="No such size.")
+    told = refusals(
+        steps(*EXPOSED),
+        *[
+            refused("It copies."),
+            replay(1.0, 2, cells=[no_size]),
+            refused("It copies."),
+            refused("It ended.", "failed"),
+        ],
+        *[replay(1.0, replayed=replayed("amber_ring-2w-77")), replay(1.0, hosts=over_hosts().hosts)],
+        traces=traces,
+    )
+    assert told == [
         ("amber_parts", 2, 1, "It left no messages."),
         ("amber_ring", 2, 1, "Its launch amber_ring-2w-77 of the whole step wasn't measured."),
         ("amber_ring", 2, 1, "Its ranks were on several hosts, whose clocks aren't one."),
@@ -125,7 +106,7 @@ def test_replays_that_tell_no_time_have_a_row_for_each_reason():
         ("amber_threads", 2, 2, "It copies."),
         ("amber_threads", 2, 1, "It ended."),
     ]
-    assert refusals({}, {"1": refused("It copies.")}) == [("amber_threads", 2, 1, "It copies.")]
+    assert refusals({}, refused("It copies.")) == [("amber_threads", 2, 1, "It copies.")]
 
 
 def ceilings(records, *probes: Ceiling) -> list[tuple]:

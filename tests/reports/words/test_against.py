@@ -3,20 +3,18 @@
 import dataclasses
 from pathlib import Path
 
-import pytest
-from rich.console import Console
-
+from common.records import change
+from common.records.change import Change
+from common.records.tables import write_rows
 from common.records.training import Record
-from common.sessions import regression as comparison
-from common.sessions.other_checkout import RECORDS, Against
 from reports import document
 from reports.blocks import DASH, Block
 from reports.tables.material import Material
-from reports.tables.results import Results, read_results
+from reports.tables.results import Results
 from reports.words import against
 from tests.changes import changed
 from tests.reports.pieces import headings
-from tests.reports.records import HOST, make_record, named, over_hosts, unfinished, write_all
+from tests.reports.records import HOST, make_record, named, over_hosts
 
 ELSEWHERE = HOST | {"name": "there", "processor": "Other CPU", "cores": 8}
 RING = make_record("amber_ring", 2)
@@ -90,34 +88,27 @@ def test_virtual_hosts_do_not_stand_beside_real_ones():
     assert headings(section(virtual, virtual), 2) == ["digits weak, virtual hosts"]
 
 
-AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05, ("Both run here.",))
-STEADY = (2.0, 2.002, 1.998, 2.002, 1.998, 2.0)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """A comparison of one strategy that got slower, one that fails and one with too few rounds."""
-    sides = {tmp_path: (1.25, STEADY), tmp_path / RECORDS: (1.0, STEADY[::-1])}
-    for number, (side, (factor, times)) in enumerate(sides.items()):
-        ring = [make_record("amber_ring", 2, (factor * each,)) for each in times]
-        ended = unfinished("failed", "It *ended*.", "amber_library"), make_record("amber_library", 2)
-        write_all(side, named(*ring, *[ended[number]] * 6, *[make_record("cobalt_single", 1, (3.0,))] * 2))
-    comparison.conclude(Console(quiet=True), AGAINST, tmp_path, [])
-    return tmp_path
-
-
-def test_every_setting_stands_in_the_table_with_its_verdict_where_there_was_a_commit(folder):
-    assert against.another_commit(Material(Results(folder / "other", {}, None))) == []
-    assert "Against commit 1111111111" in headings(document.compose(Material(read_results(folder)))[0]["blocks"], 1)
-    _, said, _, table = against.another_commit(Material(Results(folder, {}, None)))
+def test_every_setting_stands_in_the_table_with_its_verdict_where_there_was_a_commit(tmp_path):
+    about = {"workers": 2, "preset": "digits", "scaling": "weak", "exchange": True, "rev": "main", "commit": "1" * 40}
+    about |= {"here": "2" * 40 + "+changes", "tolerance": 0.05, "notes": "Both run here."}
+    slower = about | {"here_seconds": 0.0025, "there_seconds": 0.002, "ratio": 1.25, "low": 1.24, "high": 1.26}
+    rows = [
+        Change(strategy="amber_ring", n=6, verdict="slower", **slower),
+        Change(strategy="cobalt_single", n=2, verdict="too few rounds", **about | {"exchange": False, "ratio": 1.0}),
+        Change(strategy="amber_library", n=0, verdict="fails", note="failed here: It *ended* (6 of 6)", **about),
+    ]
+    write_rows(tmp_path / change.FILE, rows, Change)
+    material = Material(Results(tmp_path, {}, None))
+    assert against.another_commit(Material(Results(tmp_path / "other", {}, None))) == []
+    assert "Against commit 1111111111" in headings(document.compose(material)[0]["blocks"], 1)
+    _, said, _, table = against.another_commit(material)
     counts = "of 3 settings: 1 slower, 1 fails here, 1 not compared."
     assert f"2222222222 with changes against main (1111111111), {counts}" in said["text"]
     assert "The gate is shut: Slower than main" in said["text"]
     assert said["text"].endswith("Both run here.")
-    rows = {row[0]: row[1:] for row in table["rows"]}
-    assert rows["amber_ring"][:6] == ["2", "digits weak", "on", "2.50", "2.00", "1.250"]
-    assert rows["amber_ring"][6].startswith("1.24")
-    assert rows["amber_ring"][7:] == ["6", "slower"]
-    assert rows["cobalt_single"][3:] == ["3.00", "3.00", "1.000", DASH, "2", "too few rounds"]
-    assert rows["amber_library"][3:] == [DASH, DASH, DASH, DASH, "0", "fails"]
+    assert table["rows"] == [
+        ["amber_ring", "2", "digits weak", "on", "2.50", "2.00", "1.250", "1.240 to 1.260", "6", "slower"],
+        ["cobalt_single", "2", "digits weak", "off", DASH, DASH, "1.000", DASH, "2", "too few rounds"],
+        ["amber_library", "2", "digits weak", "on", DASH, DASH, DASH, DASH, "0", "fails"],
+    ]
     assert table["notes"] == ["amber_library with 2 workers, digits weak: failed here: It *ended* (6 of 6)."]
