@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
-from threadpoolctl import threadpool_limits
 
-from common.contract import dataset, model
+from common.contract import model, oracle
 from common.contract.reading import Reading, Step, Trained
 from common.contract.recipe import Coefficient, TensorRecipe
-from common.contract.rows import Batch, RowOrder, Share, global_batch
+from common.contract.rows import Share, global_batch
 from common.contract.task import PRESETS, Task
 from common.contract.work import Recipe, Work
 from common.declarations.strategy import (
@@ -98,13 +97,7 @@ STRATEGIES = {each.name: each for each in _DECLARED}
 @cache
 def trained(seed: int, batch: int, steps: int, preset: str = "digits") -> model.Trajectory:
     """The contract in float32 on `steps` batches of `batch` rows, as a strategy without a mistake would train."""
-    task = dataclasses.replace(PRESETS[preset], seed=seed)
-    rows = dataset.load(task)
-    order = RowOrder(len(rows.train_labels), seed)
-    batches = [Batch(step, order.cut(step * batch, (step + 1) * batch), rows) for step in range(steps)]
-    # Threads that wait for one another take a hundred times as long over products of this size on a busy machine.
-    with threadpool_limits(1):
-        return model.train(task, ((part.features, part.labels) for part in batches), np.float32)
+    return oracle.run_oracle(dataclasses.replace(PRESETS[preset], seed=seed), batch, steps, np.float32)
 
 
 def task_of(workers: int, preset: str = "digits", **changes: object) -> Task:

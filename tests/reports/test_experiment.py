@@ -18,24 +18,16 @@ from common.sessions.experiment import observed_of
 from reports import experiment
 from reports.blocks import DASH, Block, Drawings
 from reports.tables.results import Origin
-from tests.common.laboratory.collective_records import cell, record
+from tests.common.laboratory.collective_records import cell, record, taking
 from tests.common.records import matrix_records
 from tests.common.records.recoveries import RESTARTED, write_session
-from tests.reports.charts.read_marks import read
-from tests.reports.pieces import answers, headings, items, rows_of, words
+from tests.reports.pieces import answers, first, headings, items, marks_of, rows_of, words
 from tests.reports.records import HOST, make_record
 
 SIZES = (8, 1024, 131_072, 1_048_576)
 HERE = "2 ranks, cpu, float32"
 ALL_REDUCE = f"all_reduce, {HERE}"
 COMMAND = "nox -s collectives -- --some-option 3 --repetitions 5 --order-seed 7"
-
-
-def taking(size_bytes: int, seconds: float) -> Cell:
-    """A good cell with two calls of so many seconds; the second rank begins each 2 us after the first."""
-    calls = [(start, start + 2e-6 + seconds) for start in (0.0, 1.0)]
-    counted = {"sent_bytes": 2.02 * size_bytes, "formula_bytes": 2.0 * size_bytes, "processor_seconds": 1e-6}
-    return cell(size_bytes, calls, late=2e-6, **counted)
 
 
 def launches(library: str, latency: float, n: int = 6, factors: tuple[int, int] = (1, 1), **fields: object) -> list:
@@ -46,7 +38,12 @@ def launches(library: str, latency: float, n: int = 6, factors: tuple[int, int] 
     found = []
     for place in range(n):
         factor = (1 + place / 100) * factors[place % 2]
-        cells = [taking(size, (latency + 1e-9 * size) * factor) for size in SIZES]
+        cells = []
+        for size in SIZES:
+            # The second rank begins each of two calls 2 us after the first.
+            calls = [(start, start + 2e-6 + (latency + 1e-9 * size) * factor) for start in (0.0, 1.0)]
+            counted = {"sent_bytes": 2.02 * size, "formula_bytes": 2.0 * size, "processor_seconds": 1e-6}
+            cells.append(cell(size, calls, late=2e-6, **counted))
         found.append(record(*cells, library=library, repetition=place + 1, **fields))
     return found
 
@@ -59,15 +56,6 @@ def composed(*records: CollectivesRecord) -> tuple[list[Block], Drawings]:
 
 def said_of(*records: CollectivesRecord) -> list[Block]:
     return composed(*records)[0]
-
-
-def first(blocks: list[Block], kind: str) -> Block:
-    return next(block for block in blocks if block["kind"] == kind)
-
-
-@pytest.fixture(scope="module")
-def usual() -> list[Block]:
-    return said_of(*launches("amber", 1e-5))
 
 
 @pytest.fixture
@@ -132,7 +120,7 @@ def test_faults_are_shown_in_tables_and_as_the_steps_of_rank_0_over_time(conclud
     page = (tmp_path / "out" / "report.html").read_text()
     assert all(words in text for words in ("noticed after, s", "ended for good") for text in (page, printed))
     _, drawings = experiment.compose(display.read(tmp_path), [make_record()], Origin(""))
-    marks = read(drawings["courses.svg"]())
+    marks = marks_of(drawings["courses.svg"]())
     assert [mark.tip["launch"] for mark in marks] == ["some-kill-01", "some-kill-02", "some-kill-03"]
     # It goes on from step 150 in the second attempt.
     reached = sorted((moment.seconds, moment.step) for moment in RESTARTED.moments if moment.rank == 0)
@@ -143,7 +131,7 @@ def test_faults_are_shown_in_tables_and_as_the_steps_of_rank_0_over_time(conclud
 def test_a_folder_that_was_never_concluded_or_has_damaged_observations_is_one_line(concluded, tmp_path):
     with pytest.raises(UserError, match=r"holds no observations: give it to its own session, as `-- --again"):
         experiment.write_report(tmp_path, tmp_path / "report.pdf")
-    concluded(collectives.EXPERIMENT, {"00": record(taking(8, 1e-5))})
+    concluded(collectives.EXPERIMENT, {"00": record(taking(1e-5))})
     (tmp_path / display.OBSERVED).write_bytes(b"series,x\namber,8\n")
     with pytest.raises(UserError, match=r"The observations in .+ can't be read .+ its own session with --again"):
         experiment.write_report(tmp_path, tmp_path / "report.pdf")
@@ -188,15 +176,9 @@ def test_fewer_than_six_launches_tell_nothing_and_have_no_intervals():
 
 
 def test_what_is_missing_is_counted_by_its_reason_and_what_failed_can_be_repeated():
-    gone = [
-        record(library=name, repetition=n, status=status, reason=reason)
-        for name, n, status, reason in (
-            ("teal", 1, "failed", "It ended."),
-            ("teal", 2, "failed", "It ended."),
-            ("cobalt", 1, "unsupported", "It has no GPU."),
-            ("ochre", 1, "unsupported", "It isn't installed."),
-        )
-    ]
+    gone = [record(library="teal", repetition=number, status="failed", reason="It ended.") for number in (1, 2)]
+    reasons = {"cobalt": "It has no GPU.", "ochre": "It isn't installed."}
+    gone += [record(library=name, status="unsupported", reason=reason) for name, reason in reasons.items()]
     told = answers(said_of(*launches("amber", 1.2e-5), *gone))
     assert told["How sure"][-3:] == [
         "Failed: 2 launches of teal. It ended.",
@@ -227,7 +209,8 @@ def test_a_table_alone_fills_the_first_page_and_says_where_the_other_rows_are(wi
     assert [len(block["rows"]) for block in content["blocks"] if block["kind"] == "data"] == [90]
 
 
-def test_the_tables_have_each_size_with_its_interval_bandwidths_and_bytes_and_say_what_columns_mean(usual):
+def test_the_tables_have_each_size_with_its_interval_bandwidths_and_bytes_and_say_what_columns_mean():
+    usual = said_of(*launches("amber", 1e-5))
     rows = rows_of(usual, ALL_REDUCE)
     assert len(rows) == len(SIZES)
     assert [rows[0][name] for name in ("size, B", "n", "time, µs", "95 %")] == ["8", "6", "10.3", "10.0 to 10.5"]
@@ -238,15 +221,12 @@ def test_the_tables_have_each_size_with_its_interval_bandwidths_and_bytes_and_sa
     assert rows_of(usual, "Algorithms")[0]["all ranks send"] == "2 (N - 1) S"
     [fit] = rows_of(usual, "Latency and bandwidth")
     assert (fit["from, B"], fit["to, B"], fit["alpha, µs"][:9]) == ("8", "1,048,576", "10.3 (10.")
-    folded = {
-        block["name"]: dict(zip(block["columns"], block["meanings"], strict=True))
-        for block in usual
-        if block["kind"] == "data"
-    }
-    assert folded[ALL_REDUCE]["busbw, MB/s"] == "algbw times a factor of the collective and the ranks"
-    assert folded[ALL_REDUCE]["n"] == "launches"
+    folded = first(usual, "data")
+    meanings = dict(zip(folded["columns"], folded["meanings"], strict=True))
+    assert (folded["name"], meanings["n"]) == (ALL_REDUCE, "launches")
+    assert meanings["busbw, MB/s"] == "algbw times a factor of the collective and the ranks"
     # Small tables are printed.
-    assert {"Libraries", "Algorithms"} <= {*headings(usual, 2)} - {*folded}
+    assert {"Libraries", "Algorithms"} <= {*headings(usual, 2)}
 
 
 def test_oversubscribed_libraries_have_a_dagger_and_are_not_compared():
@@ -274,22 +254,22 @@ def test_the_line_that_repeats_it_what_timing_costs_and_which_machines_were_pool
     assert ["to repeat it", COMMAND] in blocks[-1]["rows"]
     assert "Every result was compared with NumPy's in 1 of 1 launches." in items(blocks)[0]
     assert any(each.endswith("shortest call: amber 200 ns, 2.00 %.") for each in answers(blocks)["How sure"])
-    pooled = said_of(*own, record(taking(8, 1e-5), host=HOST | {"name": "there"}))[-1]["rows"]
+    pooled = said_of(*own, record(taking(1e-5), host=HOST | {"name": "there"}))[-1]["rows"]
     assert ["machines, pooled", "here, there"] in pooled
     assert "machines, pooled" not in dict(blocks[-1]["rows"])
 
 
 def test_every_launch_is_a_mark_and_a_median_stands_where_its_tip_says():
     [draw] = composed(*launches("amber", 1e-5))[1].values()
-    marks = read(draw())
+    marks = marks_of(draw())
     assert sum("launch (n = 1)" in mark.tip for mark in marks) == 6 * len(SIZES)
     medians = [mark for mark in marks if "95 % interval" in mark.tip and len(mark.points) == 1]
     assert {mark.tip["time, µs"]: round(mark.points[0][1], 1) for mark in medians}["10.3"] == 10.3
 
 
-def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when(usual):
+def test_of_algorithms_by_hand_the_report_draws_who_sends_what_when():
     failed = record(library="binomial_tree", status="failed", reason="It broke.")
     blocks, drawings = composed(*launches("ring", 1e-5), *launches("amber", 1e-5), failed)
     assert "Who sends what when" in headings(blocks)
-    assert {"ring: 1/4"} == {mark.panel for mark in read(drawings["messages.svg"]())}
-    assert "Who sends what when" not in headings(usual)
+    assert {"ring: 1/4"} == {mark.panel for mark in marks_of(drawings["messages.svg"]())}
+    assert "Who sends what when" not in headings(said_of(*launches("amber", 1e-5)))

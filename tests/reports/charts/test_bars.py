@@ -1,24 +1,22 @@
 """The figures of rates, speed-ups and steps: vectors, the same for the same input, with all that must be on them."""
 
 import math
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
 from common.records.training import Record
 from reports.charts import bars, style
 from reports.charts.curves import Line, Plot, curves
-from reports.tables import summaries
 from reports.words import scaling
-from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
-from tests.reports.pieces import height_of, words
-from tests.reports.records import AMBER, make_record, named, varied
+from tests.reports.pieces import marks_of, words
+from tests.reports.records import make_record, varied
 
 
 def scaled(*records: Record, height: float = 195.0) -> bytes:
-    launches = summaries.launches(named(*records))
-    plot = scaling.plot(summaries.cells(launches), launches, height)
-    return curves(plot, style.styles(dict.fromkeys(launches["strategy"], AMBER.colors)))
+    material = material_of(*records)
+    return curves(scaling.plot(material.cells, material.launches, height), style.styles(material.colors))
 
 
 def test_worlds_with_more_threads_than_cores_are_marked_and_on_grey():
@@ -34,19 +32,20 @@ def test_worlds_with_more_threads_than_cores_are_marked_and_on_grey():
 
 def test_each_strategy_has_a_panel_with_the_others_and_the_ideal_and_the_figure_is_as_high_as_asked():
     records = [make_record("amber_single"), *(make_record("amber_ring", workers) for workers in (1, 2, 4))]
-    low, high = (scaled(*records, height=height) for height in (100.0, 160.0))
+    low, high = (scaled(*records, height=millimetres) for millimetres in (100.0, 160.0))
     assert {"the others", "ideal: N times its base", "1", "2"} <= {*words(low)}
     panels = {f"{name}: {what}" for name in ("amber_single", "amber_ring") for what in ("speed-up", "efficiency")}
-    assert {mark.panel for mark in read(low)} == panels
-    assert height_of(high) - height_of(low) == pytest.approx(60 / 25.4 * 72, rel=0.02)
+    assert {mark.panel for mark in marks_of(low)} == panels
+    points = [float(fromstring(svg).get("height").removesuffix("pt")) for svg in (low, high)]
+    assert points[1] - points[0] == pytest.approx(60 / 25.4 * 72, rel=0.02)
 
 
 def test_strategies_stand_in_the_order_of_their_speed_where_there_is_a_core_for_each_worker():
     slow = [make_record("amber_ring", count, (time,) * 3) for count, time in ((1, 1.0), (2, 4.0), (4, 1.0))]
     fast = [make_record("amber_library", count, (time,) * 3) for count, time in ((1, 2.0), (2, 3.0), (4, 9.0))]
     alone = make_record("amber_single", 1, (0.5,) * 3)
-    cells = summaries.cells(summaries.launches(named(*slow, *fast, alone)))
-    assert scaling.in_order_of_speed(cells) == ["amber_library", "amber_ring", "amber_single"]
+    names = scaling.in_order_of_speed(material_of(*slow, *fast, alone).cells)
+    assert names == ["amber_library", "amber_ring", "amber_single"]
 
 
 def test_a_name_that_looks_like_code_is_text_and_nothing_else():
@@ -56,7 +55,7 @@ def test_a_name_that_looks_like_code_is_text_and_nothing_else():
     for name in names:
         shown = name.replace("\x07", "\N{REPLACEMENT CHARACTER}").replace("\n", " ")
         assert shown in " ".join(words(svg))
-        assert shown in {"\n".join(mark.keys) for mark in read(svg)}
+        assert shown in {"\n".join(mark.keys) for mark in marks_of(svg)}
 
 
 def test_without_ticks_both_axes_are_linear_and_panels_share_them():
@@ -65,7 +64,7 @@ def test_without_ticks_both_axes_are_linear_and_panels_share_them():
         Line(measure="step", panel=panel, x=[0, 5, 10], values=[0, most / 2, most], key=panel, tips=[{"launch": panel}])
         for panel, most in zip(panels, (100, 1000), strict=True)
     ]
-    marks = read(curves(Plot(lines=courses, x_label="s"), {}))
+    marks = marks_of(curves(Plot(lines=courses, x_label="s"), {}))
     assert [(mark.panel, mark.tip) for mark in marks] == [(f"{panel}: step", {"launch": panel}) for panel in panels]
     assert [pytest.approx(point, abs=2) for point in marks[1].points] == [(0, 0), (5, 500), (10, 1000)]
     # The first panel of a row alone has numbers, by which all are read.

@@ -8,7 +8,7 @@ import pytest
 
 from common.observations.numbers import interval, percent, ratio
 from reports.blocks import DAGGER, DASH, milliseconds, number, shortened
-from tests.reports.charts.read_marks import Mark, number_in, read
+from tests.reports.pieces import Mark, marks_of, number_in
 
 RATE, STEP = "samples per second", "milliseconds per step"
 """The measures that bars have, on the horizontal axis."""
@@ -41,7 +41,7 @@ def numbers_of(mark: Mark) -> tuple[list[float], list[float]]:
     "file", [*(f"{name}.svg" for name in ("headline", "scaling", "steps", "sweep")), "narrow-headline.svg"]
 )
 def test_every_mark_stands_where_its_numbers_are(whole, file):
-    for mark in read(whole.images[file]):
+    for mark in marks_of(whole.images[file]):
         said, places = numbers_of(mark)
         # Three digits are said; on a linear axis a place is read to a hundredth of a point.
         assert places == pytest.approx(said, rel=6e-3, abs=2e-3), mark
@@ -57,7 +57,7 @@ def test_every_mark_stands_where_its_numbers_are(whole, file):
 
 def test_the_parts_of_a_step_begin_where_the_one_before_ends_and_those_that_save_time_stand_left_of_zero(whole):
     bars: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for mark in read(whole.images["steps.svg"]):
+    for mark in marks_of(whole.images["steps.svg"]):
         if "part" in mark.tip:
             ends = [x for x, _ in mark.points]
             assert (max(ends) <= 1e-3) == (number_in(mark.tip["per step"]) < 0), mark
@@ -71,7 +71,7 @@ def test_the_parts_of_a_step_begin_where_the_one_before_ends_and_those_that_save
 
 def said(whole, name: str, names: tuple[str, ...], is_meant: Callable[[Mark], bool] = lambda mark: True) -> Counter:
     """What the marks of a figure that have all of these names say by them, with the measure of their panel."""
-    marks = [mark for mark in read(whole.images[f"{name}.svg"]) if is_meant(mark)]
+    marks = [mark for mark in marks_of(whole.images[f"{name}.svg"]) if is_meant(mark)]
     return Counter(
         tuple(mark.tip[measure_of(mark) if each == "measure" else each] for each in names)
         for mark in marks

@@ -5,11 +5,11 @@ from collections import Counter
 from common.contract.algorithms.all_reduce import ALGORITHMS
 from common.contract.algorithms.exchange import steps
 from reports.charts.message_diagram import messages
-from tests.reports.charts.read_marks import read
+from tests.reports.pieces import marks_of
 
 
 def test_every_message_of_every_algorithm_is_an_arrow_in_its_panel():
-    marks = read(messages([*ALGORITHMS], 4))
+    marks = marks_of(messages([*ALGORITHMS], 4))
     assert Counter(mark.keys[0] for mark in marks) == {
         name: sum(each.send_to is not None for step in steps(ALGORITHMS[name], 4, 64) for each in step.values())
         for name in ALGORITHMS
@@ -19,7 +19,7 @@ def test_every_message_of_every_algorithm_is_an_arrow_in_its_panel():
 
 
 def test_an_arrow_says_who_sends_how_much_and_what_becomes_of_it():
-    found = [mark.tip for mark in read(messages(["central_server"], 3))]
+    found = [mark.tip for mark in marks_of(messages(["central_server"], 3))]
     up, down = "added to the receiver's elements", "in place of the receiver's elements"
     assert [(tip["step"], tip["from rank"], tip["to rank"], tip["share"], tip["elements"]) for tip in found] == [
         ("1", "1", "0", "1", up),

@@ -1,6 +1,5 @@
 """The HTML page in a real browser: it draws everything, asks nobody for anything, and answers to mouse and keyboard."""
 
-import dataclasses
 import shutil
 from collections.abc import Iterator
 
@@ -13,22 +12,13 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 LOOKS = [(390, "light"), (820, "dark"), (1440, "light")]
 MINUS = "\N{MINUS SIGN}"
 
-on_a_desk = pytest.mark.parametrize("look", [(1440, "light")], indirect=True)
-on_a_phone = pytest.mark.parametrize("look", [(390, "light")], indirect=True)
+on_a_desk = pytest.mark.parametrize("page", [(1440, "light")], indirect=True)
+on_a_phone = pytest.mark.parametrize("page", [(390, "light")], indirect=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class Look:
-    """The page as it's opened in a window: `complaints` are what happens there that mustn't."""
-
-    page: Page
-    width: int
-    complaints: list[str]
-
-    @property
-    def figures(self) -> Locator:
-        """The figures as the window's width has them."""
-        return self.page.locator("figure.chart svg:visible")
+def figures(page: Page) -> Locator:
+    """The figures as the window's width has them."""
+    return page.locator("figure.chart svg:visible")
 
 
 @pytest.fixture(scope="module")
@@ -41,37 +31,43 @@ def browser() -> Iterator[Browser]:
         yield playwright.chromium.launch(executable_path=program, chromium_sandbox=False)
 
 
+@pytest.fixture(scope="module")
+def complaints() -> list[str]:
+    """What happens in any window that mustn't."""
+    return []
+
+
 @pytest.fixture(scope="module", params=LOOKS, ids=lambda look: f"{look[0]}-{look[1]}")
-def look(browser, whole, tmp_path_factory, request) -> Iterator[Look]:
+def page(browser, whole, complaints, tmp_path_factory, request) -> Iterator[Page]:
     """The page in a window of some width, with a light or a dark ground; tests leave it as they find it."""
     file = tmp_path_factory.mktemp("page") / "report.html"
     file.write_text(whole.page, encoding="utf-8")
     width, scheme = request.param
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page, complaints = context.new_page(), []
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("dialog", lambda dialog: complaints.append(dialog.message))
     page.on("request", lambda request: complaints.append(request.url) if request.url != file.as_uri() else None)
     page.goto(file.as_uri())
-    yield Look(page, width, complaints)
-    context.close()
+    yield page
+    page.close()
 
 
-def test_the_page_has_every_figure_once_within_its_width_and_asks_nobody_for_anything(look):
-    assert look.figures.count() == look.page.locator("figure.chart").count() > 3
-    for figure in look.figures.all():
+def test_the_page_has_every_figure_once_within_its_width_and_asks_nobody_for_anything(page, complaints):
+    width = page.viewport_size["width"]
+    assert figures(page).count() == page.locator("figure.chart").count() > 3
+    for figure in figures(page).all():
         box = figure.locator("xpath=..").bounding_box()
-        assert 0 <= box["x"] < box["x"] + box["width"] <= look.width
-    assert look.page.evaluate("document.documentElement.scrollWidth") == look.width
+        assert 0 <= box["x"] < box["x"] + box["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") == width
     # A narrow window has drawings of its own, and where there is room the contents are open beside the text.
-    assert (look.page.locator("figure.chart .narrow svg:visible").count() > 0) == (look.width == 390)
-    assert (look.page.locator("nav details").get_attribute("open") is not None) == (look.width == 1440)
-    assert look.complaints == []
+    assert (page.locator("figure.chart .narrow svg:visible").count() > 0) == (width == 390)
+    assert (page.locator("nav details").get_attribute("open") is not None) == (width == 1440)
+    assert complaints == []
 
 
-def test_the_text_of_figures_is_as_large_as_can_be_read_and_stays_within_them(look):
-    for figure in look.figures.all():
+def test_the_text_of_figures_is_as_large_as_can_be_read_and_stays_within_them(page):
+    for figure in figures(page).all():
         boxes = figure.locator("text").evaluate_all(
             """texts => texts.map(text => {
                 const { a, b } = text.getScreenCTM(), { left, right } = text.getBoundingClientRect();
@@ -95,8 +91,8 @@ def column(table: Locator, number: int) -> list[str]:
 
 
 @on_a_desk
-def test_a_click_on_a_header_sorts_and_a_third_one_restores_the_order(look):
-    table = speeds(look.page)
+def test_a_click_on_a_header_sorts_and_a_third_one_restores_the_order(page):
+    table = speeds(page)
     header = table.locator("thead th").filter(has_text="samples/s")
     place = header.evaluate("cell => cell.cellIndex")
     before = column(table, place)
@@ -125,7 +121,7 @@ def test_a_click_on_a_header_sorts_and_a_third_one_restores_the_order(look):
         (["ring 10", "ring 9", "base"], ["base", "ring 9", "ring 10"]),
     ],
 )
-def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
+def test_what_stands_in_tables_is_sorted_as_it_is_meant(page, given, expected):
     rows = "".join(f"<tr><td>{text.replace('<', '&lt;')}</td></tr>" for text in given)
     table = f"<table><thead><tr><th><button>x</button></th></tr></thead><tbody>{rows}</tbody></table>"
     sort = """table => {
@@ -134,12 +130,12 @@ def test_what_stands_in_tables_is_sorted_as_it_is_meant(look, given, expected):
         made.querySelector("button").click();
         return [...made.tBodies[0].rows].map(row => row.cells[0].textContent);
     }"""
-    assert look.page.evaluate(sort, table) == expected
+    assert page.evaluate(sort, table) == expected
 
 
 @on_a_desk
-def test_a_folded_table_is_opened_and_shows_the_rows_that_hold_what_is_sought(look):
-    table = look.page.locator("details.data").filter(has_text="endings (").first
+def test_a_folded_table_is_opened_and_shows_the_rows_that_hold_what_is_sought(page):
+    table = page.locator("details.data").filter(has_text="endings (").first
     rows = table.locator("tbody tr:visible")
     expect(rows).to_have_count(0)
     table.locator("summary").press("Enter")
@@ -152,34 +148,34 @@ def test_a_folded_table_is_opened_and_shows_the_rows_that_hold_what_is_sought(lo
 
 
 @on_a_phone
-def test_wide_figures_and_tables_scroll_in_their_own_boxes_and_the_first_key_leads_past_the_contents(look):
-    for box in (look.page.locator("figure.chart .scroll").first, speeds(look.page).locator("xpath=..")):
+def test_wide_figures_and_tables_scroll_in_their_own_boxes_and_the_first_key_leads_past_the_contents(page):
+    for box in (page.locator("figure.chart .scroll").first, speeds(page).locator("xpath=..")):
         assert box.evaluate("box => box.scrollWidth > box.clientWidth")
-    look.page.keyboard.press("Tab")
-    assert look.page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
 
 
 @on_a_desk
-def test_a_median_tells_its_numbers_under_the_mouse(look):
-    look.figures.first.locator("[data-tip*='samples/s, median'] path").first.hover()
-    expect(look.page.locator("#tooltip")).to_contain_text("launches (n)")
-    look.page.locator("h1").hover()
-    expect(look.page.locator("#tooltip")).to_be_hidden()
+def test_a_median_tells_its_numbers_under_the_mouse(page):
+    figures(page).first.locator("[data-tip*='samples/s, median'] path").first.hover()
+    expect(page.locator("#tooltip")).to_contain_text("launches (n)")
+    page.locator("h1").hover()
+    expect(page.locator("#tooltip")).to_be_hidden()
 
 
 @on_a_desk
-def test_a_strategy_that_is_chosen_by_a_key_or_a_click_is_picked_out_until_it_is_chosen_again(look):
-    figure = look.page.locator("figure.chart").first
+def test_a_strategy_that_is_chosen_by_a_key_or_a_click_is_picked_out_until_it_is_chosen_again(page, complaints):
+    figure = page.locator("figure.chart").first
     name, faded = figure.locator("[data-pick=amber_ring]:visible").first, figure.locator(".faded:visible")
     own, other = (figure.locator(f"[data-key={key}]:visible").first for key in ("amber_ring", "amber_single"))
     for choose in (lambda: name.press("Enter"), name.click, lambda: name.press(" ")):
         choose()
         expect(name).to_have_attribute("aria-pressed", "true")
-        look.page.locator("h1").hover()
+        page.locator("h1").hover()
         expect(other).to_have_class("faded")
         assert own.get_attribute("class") in (None, "")
         name.press("Escape")
-        look.page.locator("h1").hover()
+        page.locator("h1").hover()
         expect(name).to_have_attribute("aria-pressed", "false")
         expect(faded).to_have_count(0)
-    assert look.complaints == []
+    assert complaints == []

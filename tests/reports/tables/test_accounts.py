@@ -104,16 +104,8 @@ def test_phases_are_medians_per_step_in_the_order_of_the_record():
     assert own["seconds"].tolist() == pytest.approx([0.002, 0.001])
 
 
-HOURS = [0.0, 7200.0]
-"""The second host's clock is two hours ahead."""
-
-
-def skews(*records: Record) -> list:
-    return [*material_of(*records).skews.itertuples()]
-
-
 def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts_that_tells_its_clocks():
-    record = over_hosts(workers=4, hosts=2, offsets=HOURS)
+    record = over_hosts(workers=4, hosts=2, offsets=[0.0, 7200.0])
     bare = [structs.replace(host, clock_offset_seconds=None, clock_uncertainty_seconds=None) for host in record.hosts]
     others = [
         over_hosts(options=MadeUpOptions(exchange=False)),
@@ -123,14 +115,15 @@ def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts_that_te
         over_hosts(workers=1, hosts=1),
         make_record("amber_ring", 2),
     ]
-    [row] = skews(record, *others)
+    [row] = material_of(record, *others).skews.itertuples()
     assert (row.strategy, row.workers, row.windows) == ("amber_ring, 2 hosts, 100 Mbit/s", 4, 4)
 
 
 @pytest.mark.parametrize(
     ("facts", "started_last", "finished_last", "seconds"),
     [
-        ({"late": [0.0, 0.003], "offsets": HOURS}, "host2", "host2", 0.003),
+        # The second host's clock is two hours ahead.
+        ({"late": [0.0, 0.003], "offsets": [0.0, 7200.0]}, "host2", "host2", 0.003),
         # Rank 1 starts 1 ms later, and takes 16 ms for a window of 20.
         ({"milliseconds": (2.0,), "late": [0.0, 0.001], "rank_factors": (1.0, 0.8)}, "host2", "host1", 0.001),
         # The last rank of a host counts for it.
@@ -143,7 +136,7 @@ def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts_that_te
 def test_who_starts_and_finishes_last_is_told_beyond_what_clocks_may_be_wrong_by(
     facts, started_last, finished_last, seconds
 ):
-    [row] = skews(over_hosts(**facts))
+    [row] = material_of(over_hosts(**facts)).skews.itertuples()
     assert row.seconds == pytest.approx(seconds, abs=1e-6)
     assert row.uncertainty_seconds == pytest.approx(2e-4)
     assert (row.started_last, row.finished_last) == (started_last, finished_last)
@@ -154,7 +147,7 @@ def test_who_starts_and_finishes_last_is_told_beyond_what_clocks_may_be_wrong_by
 def test_each_window_has_a_host_that_started_last():
     record = over_hosts(late=[0.0, 0.003])
     first = [structs.replace(each, started_seconds=each.started_seconds + 0.5) for each in record.windows[:1]]
-    [row] = skews(changed(record, windows=[*first, *record.windows[1:]]))
+    [row] = material_of(changed(record, windows=[*first, *record.windows[1:]])).skews.itertuples()
     assert (row.started_last, row.started_last_share, row.started_last_unknown) == ("host2", 0.75, 0.0)
     assert (row.finished_last, row.finished_last_share) == ("host2", 0.75)
 
@@ -164,6 +157,6 @@ def test_of_many_hosts_the_two_worst_clocks_bound_the_skew_unless_one_tells_no_u
     record = over_hosts(workers=4, hosts=4, late=[0.0, 0.0, 0.0, 100.0])
     told = zip(record.hosts, clocks, strict=True)
     hosts = [structs.replace(host, clock_uncertainty_seconds=each) for host, each in told]
-    [row] = skews(changed(record, hosts=hosts))
+    [row] = material_of(changed(record, hosts=hosts)).skews.itertuples()
     assert row.uncertainty_seconds == pytest.approx(both, nan_ok=True)
     assert row.started_last == ("" if None in clocks else "host4")

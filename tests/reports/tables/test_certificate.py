@@ -4,41 +4,34 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from common.contract.oracle import LOSS_FLOOR
-from common.contract.task import PRESETS
-from common.records.certificate import Certificate
 from reports.tables import certificate
 from reports.words import certificate as words_certificate
 from tests.changes import changed
-from tests.reports.charts.read_marks import read
 from tests.reports.materials import material_of
-from tests.reports.pieces import cell, drawings_of
-from tests.reports.records import SMOOTH, make_record, mistaken, varied, write_weights
+from tests.reports.pieces import cell, first, marks_of
+from tests.reports.records import SMOOTH, make_record, mistaken, task_of, varied, write_weights
 
 
-def compared(tmp_path, *records, **more) -> list[Certificate]:
-    return material_of(*records, folder=tmp_path, **more).beside_oracle
-
-
-def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row_and_without_exchange_another(tmp_path):
+def test_what_its_updates_were_made_of_and_the_verdict_are_a_settings_row_and_without_exchange_another():
     records = [make_record(workers=2), make_record(workers=2)]
-    silent = varied("amber_ring", 2, exchange=False)
-    row, other = certificate.summary(compared(tmp_path, *records, silent)).sort_values("n").to_dict("records")[::-1]
+    both = material_of(*records, varied("amber_ring", 2, exchange=False)).certificates
+    row, other = both.sort_values("n").to_dict("records")[::-1]
     assert (row["exchange"], row["verdict"], row["n"], row["updates"]) == (True, "follows", 2, 4)
     assert (row["least_share"], row["largest_share"], row["decay"]) == (0.5, 0.5, 0.0)
     assert (row["residual"], row["rounding"]) == (3e-6, pytest.approx(1 / 3))
     assert (other["exchange"], other["verdict"], other["n"]) == (False, "not compared", 1)
-    [row] = certificate.summary(compared(tmp_path, records[0], mistaken(records[1]))).to_dict("records")
+    [row] = material_of(records[0], mistaken(records[1])).certificates.to_dict("records")
     assert (row["verdict"], row["note"]) == ("deviates", "Summed, not averaged. Divide.")
 
 
 def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_staleness(tmp_path):
     write_weights(tmp_path / "w.safetensors", seed=3, batch=64, steps=60)
     write_weights(tmp_path / "worse.safetensors", seed=3, batch=64, steps=30)
-    task = dataclasses.replace(PRESETS["digits"], seed=3, steps=60, warmup_steps=20, window_steps=10)
-    facts = {"examples_per_step": 64, "task": task, "staleness": [0, 1, 1, 7]}
+    facts = {"examples_per_step": 64, "task": task_of(2, scaling="strong"), "staleness": [0, 1, 1, 7]}
     same = make_record("cobalt_servers", 2, checkpoint="w.safetensors", **facts)
     worse = make_record("cobalt_servers", 4, checkpoint="worse.safetensors", **facts)
     table = material_of(same, worse, folder=tmp_path).asynchronous
@@ -70,8 +63,8 @@ def test_asynchronous_weights_that_are_gone_are_said_to_be(tmp_path):
     assert "gone.safetensors" in row["note"]
 
 
-def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_in_every_step_that_both_have(tmp_path):
-    [comparison] = compared(tmp_path, make_record())
+def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_in_every_step_that_both_have():
+    [comparison] = material_of(make_record()).beside_oracle
     losses, expected = np.array([1.5, 0.2 * LOSS_FLOOR, 9.0]), np.array([2.0, 0.1 * LOSS_FLOOR])
     comparison = dataclasses.replace(comparison, losses=losses, oracle_losses=expected)
     assert certificate.step_deviations(comparison) == pytest.approx([0.25, 0.1])
@@ -89,20 +82,16 @@ def test_a_loss_deviates_relative_to_the_oracles_or_to_a_floor_in_every_step_tha
         ),
     ],
 )
-def test_what_launches_without_exchange_computed_is_said_in_words(tmp_path, verdicts, text):
-    [comparison] = compared(tmp_path, make_record())
-    comparisons = [
-        dataclasses.replace(comparison, strategy=f"strategy{place}", verdict=verdict, exchange=False)
-        for place, verdict in enumerate(verdicts)
-    ]
-    assert words_certificate.without_exchange(certificate.summary(comparisons)) == text
+def test_what_launches_without_exchange_computed_is_said_in_words(verdicts, text):
+    about = {"workers": 1, "preset": "digits", "exchange": False}
+    rows = [about | {"strategy": f"strategy{place}", "verdict": verdict} for place, verdict in enumerate(verdicts)]
+    summary = pd.DataFrame([*rows, about | {"exchange": True, "verdict": "follows"}])
+    assert words_certificate.without_exchange(summary) == text
 
 
-def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_residual(tmp_path):
-    exact = make_record()
+def test_other_maths_is_told_apart_in_words_with_its_options_and_largest_residual():
     rounded = [mistaken(varied("amber_ring", rounding="fp16")), varied("amber_single", half_precision=True)]
-    summary = certificate.summary(compared(tmp_path, exact, *rounded))
-    assert words_certificate.sentence(summary) == (
+    assert words_certificate.sentence(material_of(make_record(), *rounded).certificates) == (
         "1 of 1 compared settings follow the float64 oracle. Other maths on purpose (half_precision, rounding): 2, "
         "with residuals up to 3.0e-1."
     )
@@ -121,8 +110,8 @@ def test_launches_without_exchange_that_compute_something_else_are_no_t_comp():
 
 def lines(*records) -> list:
     """The courses in the figure; a mark says something."""
-    drawings = drawings_of(words_certificate.section(material_of(*records), 20))
-    return [mark for mark in read(drawings["losses"]()) if mark.tip]
+    figure = first(words_certificate.section(material_of(*records), 20), "figure")
+    return [mark for mark in marks_of(figure["draw"]()) if mark.tip]
 
 
 def test_of_a_strategy_and_workers_the_launch_that_deviates_most_is_drawn_thinned_to_its_largest_deviation(monkeypatch):
@@ -142,7 +131,7 @@ def test_what_deviates_stands_first_and_of_many_rows_the_rest_is_in_the_table_of
     good = [make_record(name) for name in ("amber_single", "amber_ring", "amber_library")]
     records = [*good, mistaken(make_record("teal_amber", 2))]
     blocks = words_certificate.section(material_of(*records), 2)
-    [table] = [block for block in blocks if block["kind"] == "table"]
+    table = first(blocks, "table")
     assert table["rows"][0][0] == "teal_amber"
     assert table["rows"][0][-1] == "deviates"
     assert table["notes"][0] == "teal_amber at 2: Summed, not averaged. Divide."

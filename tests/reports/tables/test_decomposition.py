@@ -12,28 +12,21 @@ from reports.tables import decomposition
 from reports.words import decomposition as words
 from tests.changes import changed
 from tests.reports.materials import material_of, replays
-from tests.reports.pieces import drawings_of, items
+from tests.reports.pieces import first, items
 from tests.reports.records import MadeUpOptions, make_record, named, over_hosts, task_of, unfinished
 
 DRIFT = (0.0, 1.0, 5.0, 2.0, 9.0, 3.0)
 """How many per cent slower the machine is in each of six rounds."""
 
 
-def launch(
-    milliseconds: float,
-    name: str = "amber_ring",
-    workers: int = 2,
-    *,
-    waits: float | None = None,
-    rank_factors: tuple[float, ...] | None = None,
-    scaling: str = "weak",
-    batch: int = 64,
-    preset: str = "digits",
-    **options: object,
-) -> Record:
-    """A launch of so many milliseconds a step, of which it `waits` so many for its rows."""
-    task, chosen = task_of(workers, preset, scaling=scaling, batch=batch), MadeUpOptions(**options)
-    record = make_record(name, workers, (milliseconds,) * 3, task, chosen, rank_factors)
+def launch(milliseconds: float, name: str = "amber_ring", workers: int = 2, **facts: object) -> Record:
+    """A launch of so many milliseconds a step, of which it `waits` so many for its rows.
+
+    The other facts are changes of its `task`, its `rank_factors`, and options of its strategy.
+    """
+    waits, factors, task = facts.pop("waits", None), facts.pop("rank_factors", None), facts.pop("task", {})
+    options = MadeUpOptions(**facts)
+    record = make_record(name, workers, (milliseconds,) * 3, task_of(workers, **task), options, factors)
     if waits is None:
         return record
     waited = [structs.replace(window, input_seconds=waits * window.steps / 1000) for window in record.windows]
@@ -48,13 +41,12 @@ def alone(milliseconds: float, name: str = "amber_ring", **facts: object) -> Rec
     return launch(milliseconds, name, exchange=False, **facts)
 
 
-def rounds(
-    of_base: float | None, step: float, computing: float | None = None, n: int = 6, name: str = "amber_ring"
-) -> list[Record]:
-    """n rounds of the base, the strategy and the strategy without exchange; what takes no time has no launch."""
-    kinds = [(base, (of_base,)), (launch, (step, name)), (alone, (computing, name))]
-    factors = [1 + per_cent / 100 for per_cent in DRIFT[:n]]
-    return [kind(factor * time, *names) for factor in factors for kind, (time, *names) in kinds if time]
+def rounds(of_base: float, step: float, computing: float, n: int = 6, name: str = "amber_ring") -> list[Record]:
+    """n rounds of the base, the strategy and the strategy without exchange."""
+    records = []
+    for factor in (1 + per_cent / 100 for per_cent in DRIFT[:n]):
+        records += [base(factor * of_base), launch(factor * step, name), alone(factor * computing, name)]
+    return records
 
 
 def table(*records: Record, rounds: Sequence[int] = ()) -> pd.DataFrame:
@@ -68,7 +60,7 @@ def parts(found: pd.DataFrame) -> dict[str, object]:
     return pytest.approx(dict(zip(found["part"], 1000 * found["seconds"], strict=True)), abs=1e-9)
 
 
-STRONG = {"scaling": "strong"}
+STRONG = {"task": {"scaling": "strong"}}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +141,7 @@ def test_where_the_base_is_in_some_rounds_only_those_are_compared_with_it_and_a_
 def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_exchange_or_had_its_bytes_counted():
     counted = make_record("cobalt_replicas", 2, (6.0,) * 3, wire_bytes_per_step=5.0)
     records = [launch(5.0), alone(3.0), alone(3.0), launch(9.0, workers=4), launch(7.0, "amber_sharded"), counted]
-    records += [launch(2.0, workers=1), alone(2.0, workers=1), launch(2.0, "cobalt_replicas", batch=16)]
+    records += [launch(2.0, workers=1), alone(2.0, workers=1), launch(2.0, "cobalt_replicas", task={"batch": 16})]
     split = material_of(*records).exposed
     columns = ["workers", "step_seconds", "step_n", "compute_seconds", "compute_n", "exposed_seconds", "wire_bytes"]
     assert [*split["strategy"]] == ["amber_ring", "cobalt_replicas"]
@@ -164,8 +156,8 @@ def test_the_time_of_a_step_is_split_where_the_same_cell_was_measured_without_ex
 
 
 def test_launches_of_another_configuration_in_the_same_round_take_no_part():
-    others = [{"preset": "pathway"}, STRONG, {"batch": 32}, {"compiled": True}, {"workers": 4}]
-    others.append({"name": "amber_library"})
+    others = [STRONG, {"task": {"preset": "pathway"}}, {"task": {"batch": 32}}]
+    others += [{"compiled": True}, {"workers": 4}, {"name": "amber_library"}]
     # Paired with another's launch without exchange, 2 ms of exposed communication would be -16.
     theirs = [launch(21.0, **facts) for facts in others]
     theirs += [launch(20.0, **facts, exchange=False) for facts in others]
@@ -199,12 +191,6 @@ def test_a_part_whose_interval_reaches_down_to_zero_limits_nothing():
     assert (row["part"], bool(row["share"] > 0.1), bool(row["is_limit"])) == ("exchange", True, False)
 
 
-def paying(*records: Record) -> list:
-    """The rows that the formula is about."""
-    found = material_of(*records).exposed
-    return [*found[found["verdict"].notna()].itertuples()]
-
-
 @pytest.mark.parametrize(
     ("times", "verdicts", "numbers"),
     [
@@ -215,7 +201,7 @@ def paying(*records: Record) -> list:
     ],
 )
 def test_whether_it_pays_is_worked_out_by_hand_from_launches_of_the_same_round(times, verdicts, numbers):
-    [row] = paying(*rounds(*times))
+    [row] = material_of(*rounds(*times)).exposed.itertuples()
     assert (row.batch, row.workers, row.ratio_n) == (64, 2, 6)
     assert (row.verdict, row.by_formula, row.with_contention) == verdicts
     assert (row.ratio, row.contention, row.sync_share, row.fewest_batch) == pytest.approx(numbers)
@@ -240,7 +226,7 @@ def test_whether_it_pays_is_worked_out_by_hand_from_launches_of_the_same_round(t
     ids=["nothing", "one worker", "strong scaling", "no base", "parts of one model", "asynchronous"],
 )
 def test_what_the_formula_is_not_about_has_no_row(records):
-    assert paying(*records) == []
+    assert material_of(*records).exposed["verdict"].isna().all()
 
 
 def sentences(*records: Record, **more: object) -> list[str]:
@@ -248,7 +234,7 @@ def sentences(*records: Record, **more: object) -> list[str]:
 
 
 def test_the_largest_part_of_each_strategy_is_named_with_its_share_and_what_would_remove_it():
-    exchanging, computing = rounds(2.0, 4.0, 2.2), rounds(None, 4.0, 3.9, name="amber_library")
+    exchanging, computing = rounds(2.0, 4.0, 2.2), rounds(2.0, 4.0, 3.9, name="amber_library")
     [ring, library, *_] = sentences(*exchanging, *computing)[::-1]
     assert ring.startswith("amber_ring with 2 workers: exchange takes 45 % of the step (1.8")
     assert "a larger batch per worker, fewer bytes (compression) or a faster link" in ring
@@ -294,7 +280,7 @@ def test_who_has_no_bar_is_named_with_the_reason():
 def test_without_a_strategy_beside_its_base_there_is_no_figure(records):
     blocks = words.section(material_of(*records))
     assert "nothing tells how long a step should ideally take." in blocks[0]["text"]
-    assert drawings_of(blocks) == {}
+    assert "figure" not in {block["kind"] for block in blocks}
 
 
 def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn_over_the_fastest_links(monkeypatch):
@@ -304,7 +290,7 @@ def test_of_too_many_bars_the_largest_world_with_a_core_each_is_drawn_over_the_f
         for name in ("amber_0", "amber_1"):
             records.append(over_hosts(name, workers, 1, (3.0 + workers,) * 3, oversubscribed=flag))
     records += [over_hosts("amber_0", milliseconds=(9.0,) * 3, megabits=megabits) for megabits in (10.0, 100.0)]
-    [figure] = [block for block in words.section(material_of(*records)) if block["kind"] == "figure"]
+    figure = first(words.section(material_of(*records)), "figure")
     assert figure["caption"].endswith("Only 2 workers; the table \u201cparts\u201d has all.")
     [shown, *_] = figure["draw"].args
     assert {*shown["strategy"]} == {"amber_0", "amber_1", "amber_0, 2 hosts, 100 Mbit/s"}

@@ -129,23 +129,17 @@ def test_each_strategy_stands_beside_the_products_of_its_framework_and_the_excha
 
 
 @pytest.mark.parametrize(
-    ("facts", "exchange"),
+    ("facts", "task", "exchange"),
     [
-        ({"backend": "carrier pigeons"}, [0.0]),
-        ({"status": "failed"}, []),
-        ({"variables": {"KERNELS": "old"}}, []),
-        ({"rows": 32}, []),
+        ({"backend": "carrier pigeons"}, {}, [0.0]),
+        ({"status": "failed"}, {}, []),
+        ({"variables": {"KERNELS": "old"}}, {}, []),
+        ({"rows": 32}, {}, []),
+        ({}, {"scaling": "strong", "batch": 128}, [0.4]),
     ],
-    ids=["another transport", "failed", "a changed framework", "other rows"],
+    ids=["another transport", "failed", "a changed framework", "other rows", "its part of the rows, strong scaling"],
 )
-def test_only_a_good_probe_of_the_same_rows_and_transport_stands_beside_a_strategy(facts, exchange):
-    records = [make_record("amber_ring", 2, (6.0,) * 3), varied("amber_ring", 2, (2.5,) * 3, exchange=False)]
+def test_only_a_good_probe_of_the_same_rows_and_transport_stands_beside_a_strategy(facts, task, exchange):
+    options = [MadeUpOptions(exchange=each) for each in (True, False)]
+    records = [make_record("amber_ring", 2, task=task_of(2, **task), options=each) for each in options]
     assert [row[-1] for row in ceilings(records, probe(**facts))] == exchange
-
-
-def test_a_worker_of_strong_scaling_has_its_part_of_the_rows():
-    task = task_of(2, scaling="strong", batch=128)
-    alone = MadeUpOptions(exchange=False)
-    records = [make_record("amber_ring", 2, task=task), make_record("amber_ring", 2, task=task, options=alone)]
-    [row] = ceilings(records, probe())
-    assert row[:2] == ("amber_ring", 2)

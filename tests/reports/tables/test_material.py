@@ -5,7 +5,6 @@ import math
 import re
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from common.paths import ROOT
 from reports import load
 from reports.blocks import DASH
-from reports.tables.columns import COLUMNS, table
+from reports.tables.columns import COLUMNS
 from reports.words import data
 from tests.reports.materials import material_of
 from tests.reports.pieces import rows_of
@@ -87,7 +86,4 @@ def test_a_table_without_rows_is_left_out_and_a_regime_has_its_short_name():
     ],
 )
 def test_numbers_have_three_or_four_digits_flags_and_lists_are_words_and_what_does_not_exist_is_a_dash(values, cells):
-    nothing = {name: table(name, ()) for name in COLUMNS}
-    startups = table("startups", [{"whole": value} for value in values])
-    blocks = data.section(SimpleNamespace(**nothing | {"startups": startups}, names={}))
-    assert [row["whole"] for row in rows_of(blocks, "startups")] == cells
+    assert data.in_rows(pd.DataFrame({"some": values})) == [[cell] for cell in cells]

@@ -21,17 +21,13 @@ DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5, 0.9, 1.6, 1.2)
 
 
 def launches(
-    milliseconds: Mapping[str, float],
-    workers: int = 2,
-    n: int = 6,
-    make: Callable[..., Record] = make_record,
-    **facts: object,
+    milliseconds: Mapping[str, float], workers: int = 2, n: int = 6, hosts: int = 1, **facts: object
 ) -> list[Record]:
     """n launches of each strategy, of so many ms a step; rounds drift, and launches spread by about a per cent."""
     noise = np.random.default_rng(0)
     times = [(name, each * drift) for name, each in milliseconds.items() for drift in DRIFT[:n]]
     spread = [(name, (time * (1 + noise.standard_normal() / 100),) * 2) for name, time in times]
-    return [make(name, workers=workers, milliseconds=each, **facts) for name, each in spread]
+    return [over_hosts(name, workers, hosts, each, **facts) for name, each in spread]
 
 
 def pairs_of(material: Material) -> list[tuple[str, str]]:
@@ -62,11 +58,11 @@ def test_a_comparison_has_the_log_ratios_of_its_rounds_and_what_the_family_makes
 
 
 def test_each_placement_is_a_family_of_its_own_and_what_the_machine_can_show_is_that_over_the_fastest_link():
-    records = launches({"a": 1.0, "b": 1.2}, make=over_hosts, hosts=1)
-    records += launches({"a": 1.0}, make=over_hosts, megabits=None)
-    for megabits in (100.0, 10.0):
-        records += launches({"a": 3.0, "b": 2.0}, make=over_hosts, megabits=megabits)
-    material, slow, fast = material_of(*records), "2 hosts, 10 Mbit/s", "2 hosts, 100 Mbit/s"
+    records = launches({"a": 1.0, "b": 1.2})
+    records += launches({"a": 1.0}, hosts=2, megabits=None)
+    for megabits in (1000.0, 200.0):
+        records += launches({"a": 3.0, "b": 2.0}, hosts=2, megabits=megabits)
+    material, slow, fast = material_of(*records), "2 hosts, 200 Mbit/s", "2 hosts, 1000 Mbit/s"
     assert pairs_of(material) == [("a", "b"), (f"b, {slow}", f"a, {slow}"), (f"b, {fast}", f"a, {fast}")]
     assert material.comparisons["placement"].tolist() == ["", slow, fast]
     assert material.comparisons["hosts"].tolist() == [1, 2, 2]
@@ -130,8 +126,8 @@ def test_options_are_compared_with_none_on_the_same_hosts_over_the_same_link():
 
 def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
     rounded = MadeUpOptions(half_precision=True)
-    records = [*launches({"a": 1.0, "servers": 1.0}, 4), *launches({"c": 1.0, "d": 1.0}, n=2)]
-    records += [mistaken(record) for record in launches({"wrong": 1.0}, 4)]
+    records = [*launches({"a": 1.0, "servers": 1.0}, 4, oversubscribed=True), *launches({"c": 1.0, "d": 1.0}, n=2)]
+    records += [mistaken(record) for record in launches({"wrong": 1.0}, 4, oversubscribed=True)]
     for workers in (1, 2):
         records += launches({"a": 1.0, "b": 1.2}, workers) + launches({"half": 0.5}, workers, options=rounded)
     material = material_of(*records)

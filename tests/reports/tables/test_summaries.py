@@ -11,7 +11,7 @@ import pytest
 from common.records.files import to_json
 from common.records.plan import PlannedRow
 from reports.tables import summaries
-from reports.words.first_page import ending_counts, missing_strategies
+from reports.words.first_page import ending_counts
 from tests.changes import changed
 from tests.reports.materials import material_of
 from tests.reports.pieces import cell
@@ -92,13 +92,6 @@ def test_cells_end_ok_unsupported_failed_or_not_run_and_all_are_counted_once_als
     assert ending_counts(table) == "4 launches were planned: 1 ok, 1 unsupported, 1 failed, 1 not run."
     beside = summaries.endings(records, plan[:2])
     assert ending_counts(beside).startswith("2 launches were planned (1 more were recorded beside the plan): ")
-
-
-def test_strategies_without_a_single_ok_launch_are_named_with_their_reason():
-    lacking = [unfinished("unsupported", "There is no Teal.", name, 2) for name in ("teal_amber", "teal_library")]
-    sometimes = [make_record("amber_ring", 2), unfinished("unsupported", "Too many workers.", "amber_ring", 4)]
-    table = material_of(*lacking, *sometimes).endings
-    assert missing_strategies(table, {}) == ["Not compared: teal_amber and teal_library. There is no Teal."]
 
 
 def test_a_launch_that_ended_is_told_by_its_record():

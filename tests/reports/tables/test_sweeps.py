@@ -70,26 +70,14 @@ def test_a_row_has_its_bound_and_one_host_alone_for_the_rows_of_one_worker():
     assert found.loc[1e9, ["ratio_low", "ratio_high", "ratio_n"]].tolist() == pytest.approx([2, 2, 6])
 
 
-def test_it_pays_from_the_smallest_bandwidth_above_which_all_do():
-    # One host alone has 64 rows in 4 ms, so two pay below 8.
-    cases = {
-        "a": ((7.0, 6.0, 5.0), "from 10 Mbit/s"),
-        "b": ((90.0, 20.0, 9.0), "not up to 1 Gbit/s"),
-        # What pays only over a slower link than one at which it doesn't, doesn't pay from there on.
-        "c": ((7.0, 20.0, 5.0), "from 1 Gbit/s"),
-    }
-    swept = [rounds(dict(zip(MEGABITS, times, strict=True)), name=name) for name, (times, _) in cases.items()]
-    found = said(*(record for own in swept for record in own), *alone())
-    assert [sentence.partition(";")[0] for sentence in found] == [
-        f"{name}, 2 hosts, 2 workers: pays {where}" for name, (_, where) in cases.items()
-    ]
-
-
-def test_a_sentence_has_the_ratio_over_the_fastest_link_or_says_why_nothing_tells():
-    sweep = rounds({10.0: 80.0, 100.0: 8.0, 1000.0: 4.0}, oversubscribed=True)
+def test_a_sentence_says_from_which_bandwidth_on_it_pays_with_the_ratio_over_the_fastest_link_or_why_nothing_tells():
+    # One host alone has 64 rows in 4 ms, so two pay below 8: over the slowest link, not over the next, then again.
+    sweep = rounds({10.0: 7.0, 100.0: 8.0, 1000.0: 4.0}, oversubscribed=True)
+    never = rounds({10.0: 80.0, 100.0: 20.0, 1000.0: 10.0}, name="slow")
     begins = "amber_ring, 2 hosts, 2† workers: "
-    assert said(*sweep, *alone()) == [
-        f"{begins}pays from 1 Gbit/s; at 1 Gbit/s 2.00 times one host's rate (2.00 to 2.00)."
+    assert said(*sweep, *never, *alone()) == [
+        f"{begins}pays from 1 Gbit/s; at 1 Gbit/s 2.00 times one host's rate (2.00 to 2.00).",
+        "slow, 2 hosts, 2 workers: pays not up to 1 Gbit/s; at 1 Gbit/s 0.80 times one host's rate (0.80 to 0.80).",
     ]
     assert said(*sweep) == [f"{begins}its base wasn't measured."]
     few = rounds(dict.fromkeys(MEGABITS, 5.0), n=5)

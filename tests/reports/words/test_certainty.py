@@ -2,12 +2,10 @@
 
 from common.records import calibration
 from common.records.training import Record
-from reports.tables.material import Material
-from reports.tables.results import read_results
 from reports.words import certainty
 from tests.reports.materials import CALIBRATED, material_of, probe
 from tests.reports.pieces import items
-from tests.reports.records import HOST, make_record, named, unfinished, write_all
+from tests.reports.records import HOST, make_record, named, unfinished
 
 
 def cautions_of(*records: Record) -> list[str]:
@@ -40,10 +38,9 @@ def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
 
 
 def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
-    write_all(tmp_path, named(make_record()))
-    before = items(certainty.section(Material(read_results(tmp_path))))
+    before = items(certainty.section(material_of(make_record(), folder=tmp_path)))
     calibration.write(tmp_path / calibration.FILE, CALIBRATED)
-    after = items(certainty.section(Material(read_results(tmp_path))))
+    after = items(certainty.section(material_of(make_record(), folder=tmp_path)))
     assert any("Not calibrated here" in item for item in before)
     assert calibration.in_words(CALIBRATED) in after
     assert not any("Not calibrated here" in item for item in after)

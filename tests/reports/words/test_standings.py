@@ -18,7 +18,7 @@ from reports.tables.results import Origin
 from reports.tables.standings import MOST_ROWS, of_regime
 from reports.words import first_page
 from tests.reports.materials import CALIBRATED, material_of
-from tests.reports.pieces import answers, blanks_for_all
+from tests.reports.pieces import answers, blanks_for_all, first
 from tests.reports.records import in_rounds, make_record, mistaken, task_of, unfinished, varied
 
 
@@ -73,26 +73,22 @@ def test_who_is_not_ranked_stands_last_however_fast():
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "sentence"),
+    ("verdicts", "speed_up", "sentence"),
     [
-        ([FASTEST, SLOWER, EQUIVALENT], "Take amber_ring with 2 workers: equivalent to a2 at 95 % confidence, "),
-        ([FASTEST, SLOWER, NOT_RANKED], "Take amber_ring with 2 workers: the fastest of 2 at 95 % confidence, "),
+        ([FASTEST, SLOWER, EQUIVALENT], 1.3, "Take amber_ring with 2 workers: equivalent to a2 at 95 % confidence, "),
+        ([FASTEST, SLOWER, NOT_RANKED], 1.3, "Take amber_ring with 2 workers: the fastest of 2 at 95 % confidence, "),
+        ([FASTEST, SLOWER], 0.8, "Don't distribute. amber_ring with 2 workers: the fastest of 2 at 95 % confidence, "),
         (
-            [UNDECIDED, UNDECIDED],
+            *([UNDECIDED, UNDECIDED], 1.3),
             "No strategy is shown to be the fastest with 2 workers: amber_ring can't be told from a1, ",
         ),
-        ([UNDECIDED], "No test ranks the strategies with 2 workers: amber_ring had the highest rate, "),
+        ([UNDECIDED], 1.3, "No test ranks the strategies with 2 workers: amber_ring had the highest rate, "),
     ],
 )
-def test_the_sentence_says_what_to_take_and_how_sure_that_is(verdicts, sentence):
-    first, *others = (standing(f"a{place}", verdict) for place, verdict in enumerate(verdicts))
-    gain = "1.30 times as fast as one worker of amber_single by the medians."
-    assert headline(first | LEADER | {"verdict": verdicts[0]}, *others) == sentence + gain
-
-
-def test_where_distributing_does_not_pay_the_sentence_says_so():
-    said = headline(LEADER | {"speed_up": 0.8}, standing("a0"))
-    assert said.startswith("Don't distribute. amber_ring with 2 workers: the fastest")
+def test_the_sentence_says_what_to_take_and_how_sure_that_is(verdicts, speed_up, sentence):
+    _, *others = (standing(f"a{place}", verdict) for place, verdict in enumerate(verdicts))
+    gain = f"{speed_up:.2f} times as fast as one worker of amber_single by the medians."
+    assert headline(LEADER | {"verdict": verdicts[0], "speed_up": speed_up}, *others) == sentence + gain
 
 
 def test_of_many_strategies_the_first_stand_in_the_table_with_what_speed_ups_are_over():
@@ -136,13 +132,13 @@ def test_the_pdf_has_every_cell_of_the_table_whatever_a_name_looks_like(tmp_path
     (tmp_path / "a.pdf").write_bytes(shell.typeset(content, blanks_for_all(drawings)))
     read = ["pdftotext", "-layout", "-l", "1", str(tmp_path / "a.pdf"), "-"]
     page = " ".join(subprocess.run(read, capture_output=True, text=True, check=True, timeout=30).stdout.split())
-    [table, *_] = [block for block in content["blocks"] if block["kind"] == "table"]
-    assert [row[0] for row in table["rows"]] == ["amber_ring", "<b>$x$"]
-    assert all(" ".join(row) in page for row in table["rows"])
+    rows = first(content["blocks"], "table")["rows"]
+    assert [row[0] for row in rows] == ["amber_ring", "<b>$x$"]
+    assert all(" ".join(row) in page for row in rows)
 
 
 def figure(*records: Record) -> dict:
-    return next(block for block in first_page.section(material_of(*records)) if block["kind"] == "figure")
+    return first(first_page.section(material_of(*records)), "figure")
 
 
 def ending(tmp_path, *records: Record, **facts: object) -> dict[str, list[str]]:
@@ -180,13 +176,14 @@ def test_the_last_lines_are_three_on_certainty_and_two_commands(tmp_path):
 
 
 def test_what_is_missing_which_files_differ_and_how_many_cautions_there_are_stand_on_the_first_page_as_well(tmp_path):
-    refused = unfinished("unsupported", "It has no ring: install one.", "amber_library")
+    names = ("amber_library", "amber_sharded", "amber_ring")
+    refused = [unfinished("unsupported", "It has no ring: install one.", name) for name in names]
     launch = make_record("amber_ring", 2, git_commit="0123+changes")
     changed = Differences(exists=True, changed=("amber_ring-0.json",))
     facts = {"origin": Origin(differences=changed), "left_out": {"teal_amber": 11.2}}
-    sure = ending(tmp_path, launch, refused, **facts)["How sure"]
+    sure = ending(tmp_path, launch, *refused, **facts)["How sure"]
     assert sure[0] == "amber_ring-0.json differs from what its launch left."
-    assert sure[-3].startswith("2 launches were recorded, without a plan: 1 ok, 1 unsupported, 0 failed, 0 not run.")
+    assert sure[-3].startswith("4 launches were recorded, without a plan: 1 ok, 3 unsupported, 0 failed, 0 not run.")
     assert sure[-3].endswith("Cautions, in \u201cHow sure\u201d: 2.")
-    assert sure[-2] == "Not compared: amber_library. It has no ring: install one."
+    assert sure[-2] == "Not compared: amber_library and amber_sharded. It has no ring: install one."
     assert sure[-1] == "The time didn't suffice for teal_amber (--minutes 12 would do)."
