@@ -1,37 +1,33 @@
 """A step's messages replayed alone, and a framework's own products, against times worked out by hand."""
 
-from pathlib import Path
-
-import pandas as pd
 import pytest
 
 from common.records.ceiling import Ceiling
 from common.records.collective_times import Cell, CollectivesRecord
 from common.records.trace import STEP
 from common.records.training import Record
-from reports.tables.material import Material
-from reports.tables.results import Results
 from tests.changes import changed
 from tests.reports.materials import material_of, probe, replay, replayed, replays
 from tests.reports.records import MadeUpOptions, make_record, over_hosts, task_of, unfinished, varied
 
-LAUNCHES = [f"amber_ring-2w-{number:02d}" for number in range(1, 7)]
 EXPOSED = (1.90, 1.91, 1.92, 1.93, 1.94, 1.95)
 """Milliseconds of exchange in a launch of each of six rounds."""
 
+LAUNCHES = [f"amber_ring-2w-{2 * place:02d}" for place in range(6)]
+"""The names of these launches among `steps`."""
 
-def steps(*exposed: float) -> dict[str, Record]:
-    """Launches whose steps take 3 ms without exchange, and with it so many more in each round; by their stems."""
-    records = {}
-    for launch, more in zip(LAUNCHES, exposed, strict=False):
-        records[launch] = make_record("amber_ring", 2, (3.0 + more,) * 3)
-        records[f"{launch}-alone"] = varied("amber_ring", 2, (3.0,) * 3, exchange=False)
+
+def steps(*exposed: float) -> list[Record]:
+    """Two launches for each round: one whose step has so many ms of exchange, and one of 3 ms without exchange."""
+    records = []
+    for more in exposed:
+        records.append(make_record("amber_ring", 2, (3.0 + more,) * 3))
+        records.append(varied("amber_ring", 2, (3.0,) * 3, exchange=False))
     return records
 
 
-def table(records: dict[str, Record], sent: dict[str, CollectivesRecord], *plan: pd.DataFrame, **more) -> list[dict]:
-    results = Results(Path(), records, *(plan or [None]), replays=sent, **more)
-    return Material(results).exchanges.to_dict("records")
+def table(records: list[Record], sent: dict[str, CollectivesRecord], **more: object) -> list[dict]:
+    return material_of(*records, replays=sent, **more).exchanges.to_dict("records")
 
 
 def times(row: dict, name: str) -> tuple[float, float, float]:
@@ -51,8 +47,8 @@ def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
 def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
     sent = replays(LAUNCHES, 2.0, under_way=(0.5, 2.6, 2.7), messages=3)
     sent = {stem: changed(each, cells=[changed(each.cells[0], sent_bytes=1.2e6)]) for stem, each in sent.items()}
-    records = steps(1.20, 1.21, 1.22, 1.23, 1.24, 1.25)
-    [row] = table({stem: changed(each, wire_bytes_per_step=1.25e6) for stem, each in records.items()}, sent)
+    records = [changed(each, wire_bytes_per_step=1.25e6) for each in steps(1.20, 1.21, 1.22, 1.23, 1.24, 1.25)]
+    [row] = table(records, sent)
     assert (row["verdict"], row["messages"], row["size_bytes"]) == ("overlap", [3], 1_500_000)
     assert times(row, "leftover") == pytest.approx((-0.775, -0.8, -0.75))
     assert (row["sent_bytes"], row["step_sent_bytes"]) == (1.2e6, 1.25e6)
@@ -62,11 +58,10 @@ def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
 
 def test_a_replay_is_set_against_the_step_of_its_own_round():
     records = steps(1.0, 2.0, 3.0)
-    sent = {f"{number}": replay(number - 0.25, number) for number in (3, 1, 2)}
+    sent = {f"{n}": replay(n - 0.25, n, replayed=replayed(LAUNCHES[n - 1])) for n in (3, 1, 2)}
     assert [row["leftover_seconds"] for row in table(records, sent)] == pytest.approx([0.00025])
     # By the plan the third round is the first, and another one has no replay.
-    plan = pd.DataFrame({"launch": [*records], "repetition": [7, 7, 2, 2, 1, 1]})
-    [row] = table(records, sent, plan)
+    [row] = table(records, sent, rounds=[7, 7, 2, 2, 1, 1])
     assert (row["exposed_seconds_n"], row["leftover_seconds_n"]) == (3, 2)
     # 3 ms less 0.75, and 2 ms less 1.75.
     assert row["leftover_seconds"] == pytest.approx(0.00125)
@@ -77,7 +72,7 @@ def test_replays_that_tell_no_time_have_a_row_for_each_reason():
         about = replayed("", strategy="amber_threads")
         return replay(1.0, status=status, reason=reason, cells=[], replayed=about, library="", title="")
 
-    def refusals(records: dict[str, Record], *sent: CollectivesRecord, **more: object) -> list[tuple]:
+    def refusals(records: list[Record], *sent: CollectivesRecord, **more: object) -> list[tuple]:
         rows = table(records, {f"{place}": each for place, each in enumerate(sent)}, **more)
         assert all(isinstance(row["verdict"], float) for row in rows if row["reason"])
         return [(row["strategy"], row["workers"], len(row["replays"]), row["reason"]) for row in rows if row["reason"]]
@@ -89,13 +84,12 @@ def test_replays_that_tell_no_time_have_a_row_for_each_reason():
     no_size = Cell(collective=STEP, size_bytes=8, status="unsupported", reason="No such size.")
     told = refusals(
         steps(*EXPOSED),
-        *[
-            refused("It copies."),
-            replay(1.0, 2, cells=[no_size]),
-            refused("It copies."),
-            refused("It ended.", "failed"),
-        ],
-        *[replay(1.0, replayed=replayed("amber_ring-2w-77")), replay(1.0, hosts=over_hosts().hosts)],
+        refused("It copies."),
+        replay(1.0, 2, cells=[no_size]),
+        refused("It copies."),
+        refused("It ended.", "failed"),
+        replay(1.0, replayed=replayed("amber_ring-2w-77")),
+        replay(1.0, hosts=over_hosts().hosts),
         traces=traces,
     )
     assert told == [
@@ -106,7 +100,7 @@ def test_replays_that_tell_no_time_have_a_row_for_each_reason():
         ("amber_threads", 2, 2, "It copies."),
         ("amber_threads", 2, 1, "It ended."),
     ]
-    assert refusals({}, refused("It copies.")) == [("amber_threads", 2, 1, "It copies.")]
+    assert refusals([], refused("It copies.")) == [("amber_threads", 2, 1, "It copies.")]
 
 
 def ceilings(records, *probes: Ceiling) -> list[tuple]:

@@ -20,9 +20,7 @@ from tests.reports.records import MadeUpOptions, in_rounds, make_record, mistake
 DRIFT = (1.0, 1.4, 0.8, 1.9, 1.1, 2.5, 0.9, 1.6, 1.2)
 
 
-def launches(
-    milliseconds: Mapping[str, float], workers: int = 2, n: int = 6, hosts: int = 1, **facts: object
-) -> list[Record]:
+def launches(milliseconds: Mapping[str, float], workers: int = 2, n: int = 6, hosts: int = 1, **facts) -> list[Record]:
     """n launches of each strategy, of so many ms a step; rounds drift, and launches spread by about a per cent."""
     noise = np.random.default_rng(0)
     times = [(name, each * drift) for name, each in milliseconds.items() for drift in DRIFT[:n]]
