@@ -10,12 +10,6 @@ from common.observations.numbers import interval, percent, ratio
 from reports.blocks import DAGGER, DASH, milliseconds, number, shortened
 from tests.reports.pieces import Mark, marks_of, number_in
 
-RATE, STEP = "samples per second", "milliseconds per step"
-"""The measures that bars have, on the horizontal axis."""
-
-OTHER_NAMES = ("samples/s", "samples/s, median", "measured step", "the framework's own products and transport")
-"""What a mark calls its number where it isn't called as the panel."""
-
 
 def measure_of(mark: Mark) -> str:
     return mark.panel.rpartition(": ")[2]
@@ -23,17 +17,16 @@ def measure_of(mark: Mark) -> str:
 
 def numbers_of(mark: Mark) -> tuple[list[float], list[float]]:
     """The numbers that a mark says, and those at its places on the axis that has them."""
-    is_bar, tip = mark.panel == RATE or measure_of(mark) == STEP, mark.tip
+    is_bar, tip = mark.panel == "samples per second" or measure_of(mark) == "milliseconds per step", mark.tip
     places = [point[0 if is_bar else 1] for point in mark.points]
     if "part" in tip:
         return [abs(number_in(tip["per step"]))], [max(places) - min(places)]
     if "95 % interval" in tip and len(places) > 1 and min(places) > 0.5 * is_bar:
         return [number_in(end) for end in tip["95 % interval"].split(" to ")], [min(places), max(places)]
-    [said] = [
-        text
-        for name, text in tip.items()
-        if name in (*OTHER_NAMES, measure_of(mark)) or name.endswith(" times its samples/s")
-    ]
+    # A number is called as the panel, or has a name of its own.
+    own = {measure_of(mark), "samples/s", "samples/s, median", "measured step"}
+    own |= {"the framework's own products and transport"}
+    [said] = [text for name, text in tip.items() if name in own or name.endswith(" times its samples/s")]
     return [number_in(said)], [max(places)]
 
 
