@@ -60,12 +60,14 @@ def test_what_differs_is_listed_first_and_nothing_else():
     assert "nothing else that differs" in section([RING], [RING])[1]["text"]
 
 
-def test_cells_of_one_folder_alone_of_another_task_or_without_exchange_have_no_row():
+def test_cells_of_one_folder_alone_of_another_task_without_exchange_or_of_real_beside_virtual_hosts_have_no_row():
     silent = changed(RING, options=RING.options | {"exchange": False})
-    there = [make_record("cobalt_replicas", 2), make_record("amber_ring", 1), silent]
+    virtual, real = over_hosts(megabits=None), over_hosts(megabits=None, virtual=None)
+    there = [make_record("cobalt_replicas", 2), make_record("amber_ring", 1), silent, real]
     there.append(make_record("amber_ring", 2, task=dataclasses.replace(RING.task, steps=80)))
-    text = section([RING], there)[1]["text"]
+    text = section([RING, virtual], there)[1]["text"]
     assert text.endswith("No strategy was measured at the same task with as many workers in both.")
+    assert headings(section([virtual], [virtual]), 2) == ["digits weak, virtual hosts"]
 
 
 def test_what_one_folder_measured_on_several_machines_is_left_out_and_said():
@@ -79,13 +81,6 @@ def test_the_section_follows_the_four_chapters_and_is_there_only_when_asked_for(
     blocks = document.compose(material_of([RING], [RING]))[0]["blocks"]
     assert headings(blocks, level=1)[-2:] == ["Beside there", "Every table"]
     assert against.another_folder(Material(Results(Path(), named(RING), None))) == []
-
-
-def test_virtual_hosts_do_not_stand_beside_real_ones():
-    virtual = [over_hosts(megabits=None)]
-    apart = section(virtual, [over_hosts(megabits=None, virtual=None)])
-    assert "No strategy was measured at the same task" in apart[1]["text"]
-    assert headings(section(virtual, virtual), 2) == ["digits weak, virtual hosts"]
 
 
 def test_every_setting_stands_in_the_table_with_its_verdict_where_there_was_a_commit(tmp_path):
