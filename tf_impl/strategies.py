@@ -39,7 +39,6 @@ TENSORFLOW = Family(
     remedies={
         "summed": "Divide each replica's loss by the global batch, as tf.nn.compute_average_loss does.",
         "averaged twice": "Divide the loss by the global batch and sum, or by the replica's and average.",
-        "own part": "Let the optimizer sum the gradients: leave experimental_aggregate_gradients=False out.",
         "decoupled decay": "Keras's SGD keeps weight decay out of the momentum: add it to the loss.",
     },
     variables=("KERAS_", "TF_"),

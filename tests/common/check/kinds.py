@@ -1,11 +1,67 @@
-"""A right file of each framework, and what to change in it to make each kind of mistake that a referee knows."""
+"""Files of a user's own: exercises and what fills them, real mistakes, and a right file with what to change in it."""
+
+import re
 
 from common.paths import ROOT
-from tests.common.check.solutions import filled
 
-Edits = tuple[tuple[str, str], ...]
-
+EXERCISES = {path.stem: path for path in sorted((ROOT / "common" / "check" / "exercises").glob("*.py"))}
 GALLERY = {path.stem: path for path in sorted((ROOT / "tests" / "common" / "check" / "gallery").glob("*.py"))}
+GAP = re.compile(r"^( *)# Your lines here.*\n(?:\1# .*\n)*", re.MULTILINE)
+
+SOLUTIONS = {
+    "sync_sgd": [
+        """
+for parameter in model.parameters():
+    dist.all_reduce(parameter.grad)
+    parameter.grad /= size
+"""
+    ],
+    "hooks": [
+        """
+handles.append(dist.all_reduce(parameter.grad, async_op=True))
+""",
+        """
+while handles:
+    handles.pop().wait()
+for parameter in model.parameters():
+    parameter.grad /= size
+""",
+    ],
+    "parameter_server": [
+        """
+for parameter in model.parameters():
+    if rank:
+        dist.send(parameter.grad, 0)
+        continue
+    for worker in range(1, size):
+        pushed = torch.empty_like(parameter)
+        dist.recv(pushed, worker)
+        parameter.grad += pushed
+    parameter.grad /= size
+"""
+    ],
+    "ring_all_reduce": [
+        """
+chunks = values.tensor_split(size)
+for step in range(2 * (size - 1)):
+    is_gathering = step >= size - 1
+    received = chunks[(rank - step - 1) % size]
+    incoming = torch.empty_like(received)
+    sending = dist.isend(chunks[(rank - step) % size], (rank + 1) % size)
+    dist.recv(incoming, (rank - 1) % size)
+    sending.wait()
+    received.copy_(incoming if is_gathering else received + incoming)
+values /= size
+"""
+    ],
+    "zero_first_stage": [
+        """
+for position, parameter in enumerate(parameters):
+    dist.broadcast(parameter.data, position % size)
+"""
+    ],
+}
+"""Lines that fill the gaps of the exercises, in the order of the gaps."""
 
 REAL = {
     "deepmd_kit_1104": "not exchanged",
@@ -36,145 +92,62 @@ NOT_IN_A_FILE = {"exchanged", "micro-batches summed", "mean of means"}
 Summed micro-batches are "accumulated" there, and a mean of means is told by its rows.
 """
 
-
-def edited(source: str, edits: Edits) -> str:
-    """The source with the new text of each edit in place of the old one, which it must have."""
-    for old, new in edits:
-        assert old in source, old
-        source = source.replace(old, new)
-    return source
-
-
-def mended(name: str, *edits: tuple[str, str]) -> str:
-    """A file of the gallery without its mistake."""
-    return edited(GALLERY[name].read_text(encoding="utf-8"), edits)
-
-
 _DIVIDE = "        parameter.grad /= size\n"
-_EXCHANGE = f"    for parameter in model.parameters():\n        dist.all_reduce(parameter.grad)\n{_DIVIDE}"
 _EACH = "    for parameter in model.parameters():\n        "
-_LOOP = "for features, labels in"
 _ZERO = "    optimizer.zero_grad()\n"
 _STEP = "    optimizer.step()\n"
 _BACKWARD = "    loss.backward()\n"
 _DECAY = ", weight_decay=sgd.weight_decay"
-_WRAP = "optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())\n"
-_FACTOR = " * 1.0"
-_GRADIENTS = "    gradients, own = jax.grad(mean_loss, has_aux=True)(weights, features, labels)\n"
 
-TORCH = filled("sync_sgd")
-
-TEMPLATES = {
-    "torch": TORCH,
-    "horovod": edited(
-        TORCH,
-        (
-            ("import torch.distributed as dist", "import horovod.torch as hvd"),
-            ('dist.init_process_group("gloo")', "hvd.init()"),
-            ("dist.get_world_size()", "hvd.size()"),
-            (_LOOP, _WRAP + _LOOP),
-            (_EXCHANGE, ""),
-            ("dist.destroy_process_group()", "hvd.shutdown()"),
-        ),
+EDITS = {
+    "frozen": ("SGD(model.parameters()", "SGD([*model.parameters()][1:]"),
+    "summed": (_DIVIDE, ""),
+    "rate times workers": ("sgd.learning_rate", "sgd.learning_rate * size"),
+    "dampened": (_DECAY, f"{_DECAY}, dampening=0.5"),
+    "sum over rows": (_BACKWARD, "    (loss * len(labels)).backward()\n"),
+    "one step old": (
+        _STEP,
+        f"{_EACH}fresh = parameter.grad.clone()\n"
+        "        parameter.grad.copy_(getattr(parameter, 'late', fresh))\n"
+        f"        parameter.late = fresh\n{_STEP}",
     ),
-    "tensorflow": mended("tensorflow_35333", (" / strategy.num_replicas_in_sync", _FACTOR)),
-    "jax": mended(
-        "jax_3970",
-        ('lax.pmean(own, "workers"), own', f"own{_FACTOR}, own"),
-        (_GRADIENTS, f'{_GRADIENTS}    gradients = lax.pmean(gradients, "workers")\n'),
-    ),
-}
-"""By framework a right file, in which the loss is multiplied by 1 where SGD is written out."""
-
-OF_OPTIMIZER: dict[str, Edits] = {
-    "frozen": (("SGD(model.parameters()", "SGD([*model.parameters()][1:]"),),
-    "rate times workers": (("sgd.learning_rate", "sgd.learning_rate * size"),),
-    "dampened": ((_DECAY, f"{_DECAY}, dampening=0.5"),),
-    "averaged twice": ((_BACKWARD, "    (loss / size).backward()\n"),),
-    "sum over rows": ((_BACKWARD, "    (loss * len(labels)).backward()\n"),),
-    "not zeroed": ((_ZERO, ""),),
-    "nesterov": ((_DECAY, f"{_DECAY}, nesterov=True"),),
-    "momentum lost": ((_ZERO, f"{_ZERO}    optimizer.state.clear()\n"),),
-    "other momentum": (("momentum=sgd.momentum", "momentum=0.9"),),
-    "decay missing": ((_DECAY, ""),),
-    "other decay": ((_DECAY, f"{_DECAY} * 10"),),
-    "other rate": (("sgd.learning_rate", "sgd.learning_rate * 1.3"),),
-    "factor": ((_BACKWARD, "    (loss * 0.3).backward()\n"),),
-    "activation": (("ReLU", "Tanh"),),
-}
-"""In a file that has torch's optimizer."""
-
-BY_HAND: dict[str, Edits] = {
-    "rate times workers": (("sgd.learning_rate", "sgd.learning_rate * sgd.workers"),),
-    "averaged twice": ((_FACTOR, " / sgd.workers"),),
-    "sum over rows": ((_FACTOR, " * sgd.rows"),),
-    "momentum lost": (("sgd.momentum * ", "0 * "),),
-    "other momentum": (("sgd.momentum * ", "0.9 * "),),
-    "decay missing": ((" + sgd.weight_decay * weight", ""),),
+    "nesterov": (_DECAY, f"{_DECAY}, nesterov=True"),
+    "momentum lost": (_STEP, f"    optimizer.state.clear()\n{_STEP}"),
+    "other momentum": ("momentum=sgd.momentum", "momentum=0.9"),
+    "decay missing": (_DECAY, ""),
     "decoupled decay": (
-        (" + sgd.weight_decay * weight", ""),
-        ("sgd.learning_rate * velocity", "sgd.learning_rate * (velocity + sgd.weight_decay * weight)"),
+        _STEP,
+        "    optimizer.param_groups[0]['weight_decay'] = 0.0\n"
+        f"{_EACH}parameter.data *= 1 - sgd.learning_rate * sgd.weight_decay\n{_STEP}",
     ),
-    "other decay": (("sgd.weight_decay", "10 * sgd.weight_decay"),),
-    "other rate": (("sgd.learning_rate", "sgd.learning_rate * 1.3"),),
-    "factor": ((_FACTOR, " * 0.3"),),
-    "activation": (("nn.relu", "nn.tanh"),),
+    "other decay": (_DECAY, f"{_DECAY} * 10"),
+    "other rate": ("sgd.learning_rate", "sgd.learning_rate * 1.3"),
+    "factor": (_BACKWARD, "    (loss * 0.3).backward()\n"),
+    "clipped": (_STEP, f"    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n{_STEP}"),
+    "worker left out": (_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad *= dist.get_rank() < size - 1\n"),
+    "uneven": (_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad *= 2 * (size - dist.get_rank()) / (size + 1)\n"),
+    "maximum": (f"(parameter.grad)\n{_DIVIDE}", "(parameter.grad, dist.ReduceOp.MAX)\n"),
+    "activation": ("ReLU", "Tanh"),
+    "rounded": (_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad.copy_(parameter.grad.bfloat16())\n"),
+    "rows": (_ZERO, f"{_ZERO}    features[0], labels[0] = features[1], labels[1]\n"),
 }
-"""In a file that writes SGD out."""
-
-EDITS: dict[str, dict[str, Edits]] = {
-    "torch": {
-        **OF_OPTIMIZER,
-        "summed": ((_DIVIDE, ""),),
-        "one step old": (
-            (_LOOP, f"late = None\n{_LOOP}"),
-            (
-                _STEP,
-                "    fresh = [parameter.grad.clone() for parameter in model.parameters()]\n"
-                "    for parameter, gradient in zip(model.parameters(), late or fresh, strict=True):\n"
-                f"        parameter.grad.copy_(gradient)\n    late = fresh\n{_STEP}",
-            ),
-        ),
-        "decoupled decay": (
-            (_DECAY, ""),
-            (_STEP, f"{_EACH}parameter.data *= 1 - sgd.learning_rate * sgd.weight_decay\n{_STEP}"),
-        ),
-        "clipped": ((_STEP, f"    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n{_STEP}"),),
-        "worker left out": ((_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad *= dist.get_rank() < size - 1\n"),),
-        "uneven": ((_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad *= 2 * (size - dist.get_rank()) / (size + 1)\n"),),
-        "maximum": (("(parameter.grad)\n", "(parameter.grad, dist.ReduceOp.MAX)\n"), (_DIVIDE, "")),
-        "rounded": ((_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad.copy_(parameter.grad.bfloat16())\n"),),
-        "rows": ((_ZERO, f"{_ZERO}    features[0], labels[0] = features[1], labels[1]\n"),),
-    },
-    "horovod": {
-        **OF_OPTIMIZER,
-        "summed": (("model.named_parameters())", "model.named_parameters(), op=hvd.Sum)"),),
-        "not exchanged": ((_WRAP, ""),),
-    },
-    "tensorflow": {
-        **BY_HAND,
-        "nesterov": (("rate * velocity", "rate * (gradient + sgd.weight_decay * weight + sgd.momentum * velocity)"),),
-        "frozen": (("zip(weights, velocities, means,", "zip(weights[1:], velocities[1:], means[1:],"),),
-        "summed": (("ReduceOp.MEAN", "ReduceOp.SUM"),),
-        "not exchanged": (("zip(weights, velocities, means,", "zip(weights, velocities, gradients,"),),
-    },
-    "jax": {
-        **BY_HAND,
-        "nesterov": (
-            ("rate * velocity for weight, velocity", "rate * (new + sgd.momentum * last) for weight, new, last"),
-            ("zip(weights, velocities,", "zip(weights, directions, velocities,"),
-        ),
-        "frozen": (
-            ("weights = [weight -", "weights = weights[:1] + [weight -"),
-            ("zip(weights, velocities, strict=True)]", "zip(weights[1:], velocities[1:], strict=True)]"),
-        ),
-        "summed": (("lax.pmean", "lax.psum"),),
-        "not exchanged": (("    gradients = lax.pmean(gradients", "    lax.pmean(gradients"),),
-    },
-}
-"""By framework and kind. Of torch's the gallery and the exercises make the others."""
+"""What to change in a right file to make a kind of mistake that neither the gallery nor an exercise makes."""
 
 
-def program(framework: str, kind: str | None = None) -> str:
-    """A file of this framework that is right, or makes this kind of mistake."""
-    return edited(TEMPLATES[framework], EDITS[framework][kind] if kind else ())
+def filled(exercise: str) -> str:
+    """The exercise with its gaps filled in."""
+    lines = iter(SOLUTIONS[exercise])
+
+    def fill(gap: re.Match) -> str:
+        return "".join(f"{gap[1]}{line}\n" for line in next(lines).strip().splitlines())
+
+    source = GAP.sub(fill, EXERCISES[exercise].read_text(encoding="utf-8"))
+    assert next(lines, None) is None, "A solution has more parts than its exercise has gaps."
+    return source
+
+
+def program(kind: str) -> str:
+    """A file that makes this kind of mistake."""
+    source, (before, after) = filled("sync_sgd"), EDITS[kind]
+    assert before in source, before
+    return source.replace(before, after)

@@ -256,60 +256,32 @@ BIASES = [name for name in NAMES if name.endswith(".bias")]
 
 MADE = {
     "frozen": ({"sgd": sgd_but(["layer1.weight"])}, "In layer1.weight alone: It didn't move."),
-    "not sent": (
-        {"combine": of_own, "apart": True, "sgd": sgd_of_given},
-        "It moved where a worker updates it and stood still on others",
-    ),
+    "not sent": ({"combine": of_own, "apart": True, "sgd": sgd_of_given}, "It moved where a worker updates it"),
     "micro-batches summed": (
         {"workers": 4, "combine": scaled(2), "declare": in_micro_batches},
         f"{COUNTED} 0.50 instead of 0.25",
     ),
     "summed": ({"combine": sum_of}, f"{COUNTED} 1.00 instead of 0.50: summed, not averaged."),
-    "rate times workers": (
-        {"taught": {"learning_rate": 0.2}},
-        f"{COUNTED} 1.00 instead of 0.50, and the weight decay as many times more: the learning rate is multiplied by "
-        "the number of workers.",
-    ),
+    "rate times workers": ({"taught": {"learning_rate": 0.2}}, f"{COUNTED} 1.00 instead of 0.50, and the weight decay"),
     "dampened": (
         {"sgd": sgd_with(kept=0.5)},
-        "After the first step each worker's gradient counted 0.25 instead of 0.50: the momentum is dampened.",
+        "After the first step each worker's gradient counted 0.25 instead of 0.50",
     ),
     "averaged twice": ({"combine": scaled(0.5)}, f"{COUNTED} 0.25 instead of 0.50: averaged twice."),
-    "not exchanged": (
-        {"combine": own, "apart": True},
-        "Each replica counted its own worker's gradient alone: gradients aren't exchanged.",
-    ),
+    "not exchanged": ({"combine": own, "apart": True}, "Each replica counted its own worker's gradient alone"),
     "rank 0's alone": ({"combine": weighted(1, 0)}, "The first worker's gradient counted, and no other's did"),
     "exchanged": ({"combine": mean_of, "apart": True, "recipe": Recipe.OWN_SHARD}, f"{COUNTED} 0.50: "),
-    "sum over rows": (
-        {"combine": scaled(32)},
-        f"{COUNTED} 16.00 instead of 0.50, as often as it has rows: its loss is a sum over rows, not their mean.",
-    ),
+    "sum over rows": ({"combine": scaled(32)}, f"{COUNTED} 16.00 instead of 0.50, as often as it has rows"),
     "one step old": ({"sgd": one_step_old}, "This step's gradients counted nothing, and those of the step before did"),
     "not zeroed": ({"sgd": not_zeroed}, "Gradients of earlier steps counted again: they aren't set to zero."),
-    "nesterov": (
-        {"sgd": sgd_with(ahead=1)},
-        f"{COUNTED} 0.75 instead of 0.50, and that of the step before -0.50: Nesterov's momentum.",
-    ),
-    "momentum lost": (
-        {"taught": {"momentum": 0.0}},
-        "The update before counted nothing instead of 0.50: the momentum is lost between steps.",
-    ),
+    "nesterov": ({"sgd": sgd_with(ahead=1)}, f"{COUNTED} 0.75 instead of 0.50, and that of the step before -0.50: "),
+    "momentum lost": ({"taught": {"momentum": 0.0}}, "The update before counted nothing instead of 0.50: "),
     "other momentum": ({"taught": {"momentum": 0.9}}, "The update before counted 0.90 instead of 0.50."),
-    "decay missing": (
-        {"taught": {"weight_decay": 0.0}},
-        "The weights counted 0.00 instead of 0.001: there is no weight decay.",
-    ),
-    "decoupled decay": (
-        {"sgd": sgd_with(decoupled=True)},
-        "The weights counted 0.0005 instead of 0.001: the decay isn't in the momentum, as in AdamW.",
-    ),
+    "decay missing": ({"taught": {"weight_decay": 0.0}}, "The weights counted 0.00 instead of 0.001: "),
+    "decoupled decay": ({"sgd": sgd_with(decoupled=True)}, "The weights counted 0.0005 instead of 0.001: "),
     "other decay": ({"taught": {"weight_decay": 0.01}}, "The weights counted 0.01 instead of 0.001."),
     "accumulated": ({"combine": scaled(3)}, f"{COUNTED} 1.50 instead of 0.50, a whole number of times"),
-    "other rate": (
-        {"taught": {"learning_rate": 0.13}},
-        f"{COUNTED} 0.65 instead of 0.50, and the weight decay as many times: the rate is another, or its schedule.",
-    ),
+    "other rate": ({"taught": {"learning_rate": 0.13}}, f"{COUNTED} 0.65 instead of 0.50, and the weight decay"),
     "factor": ({"combine": scaled(0.3)}, f"{COUNTED} 0.15 instead of 0.50: the loss or the gradients are scaled."),
     "clipped": ({"combine": clipped}, "instead of 0.50, another number in each step: gradients are clipped"),
     "worker left out": (
@@ -318,15 +290,9 @@ MADE = {
     ),
     "mean of means": ({"declare": by_rows}, "Gradients counted 0.50, 0.50 instead of 0.75, 0.25"),
     "uneven": ({"combine": weighted(0.7, 0.3)}, "Workers counted 0.70, 0.30 instead of 0.50 each"),
-    "maximum": (
-        {"combine": largest},
-        "An update is the largest of the workers' gradients, element by element: reduced by a maximum.",
-    ),
+    "maximum": ({"combine": largest}, "An update is the largest of the workers' gradients, element by element"),
     "activation": ({"taught": {"activation": "relu"}}, "The updates are those of a network with another activation."),
-    "rounded": (
-        {"combine": combined(upper_half)},
-        "Residuals of up to 2e-03 stand beside counts as declared: gradients or weights are rounded to 16 bits.",
-    ),
+    "rounded": ({"combine": combined(upper_half)}, "Residuals of up to 2e-03 stand beside counts as declared"),
     "rows": (
         {"rows": with_row(lambda rows: np.concatenate([rows[1:2], rows[1:]]))},
         "In step 0 rows counted otherwise than once: row 0 0.00 times, row 1 2.00 times.",
@@ -338,19 +304,13 @@ OTHERS = {
     "nothing of a divided model": ({"recipe": Recipe.WHOLE_BATCH, "rows": whole_batches}, None),
     "halves' losses of a divided model": ({"recipe": Recipe.WHOLE_BATCH}, "Worker 0's loss in step 0 is"),
     "nothing without exchange": ({"combine": own, "apart": True, "recipe": Recipe.OWN_SHARD}, None),
-    "nothing without exchange, of parts": ({"combine": part_of_own, "apart": True, "recipe": Recipe.OWN_PART}, None),
-    "exchanged parts": (
-        {"combine": mean_of, "apart": True, "recipe": Recipe.OWN_PART},
-        f"{COUNTED} 0.50: gradients are exchanged, although they should stay where they are.",
-    ),
-    "a layer not exchanged": (
+    "nothing without exchange of parts": ({"combine": part_of_own, "apart": True, "recipe": Recipe.OWN_PART}, None),
+    "exchanged, of parts": ({"combine": mean_of, "apart": True, "recipe": Recipe.OWN_PART}, f"{COUNTED} 0.50: "),
+    "not exchanged, of a layer": (
         {"combine": but_for(["layer1.weight", "layer1.bias"]), "apart": True},
-        "In layer1.weight, layer1.bias alone: Each replica counted its own",
+        "In layer1.weight, layer1.bias alone: Each replica",
     ),
-    "no decay of biases": (
-        {"sgd": sgd_but(BIASES, weight_decay=0.0)},
-        "In the biases alone: The weights counted 0.00 instead of 0.001",
-    ),
+    "decay missing, of biases": ({"sgd": sgd_but(BIASES, weight_decay=0.0)}, "In the biases alone: The weights"),
     "the same rows": (
         {"rows": lambda task, step, workers: [shards(task, step, workers)[0]] * workers},
         "Worker 1 has the rows of worker 0. Give each worker rows of its own.",
@@ -359,13 +319,10 @@ OTHERS = {
         {"rows": lambda task, step, workers: shards(task, step, workers)[::-1]},
         "Worker 0 has the rows of worker 1.",
     ),
-    "float16": (
-        {"combine": combined(lambda value: value.astype(np.float16).astype(np.float32))},
-        "e-04 stand beside counts as declared: gradients or weights are rounded to 16 bits.",
-    ),
-    "a lost row": ({"rows": with_row(lambda rows: rows[1:])}, "row 0 0.00 times"),
-    "uneven parts": ({"rows": cut_at(40)}, "In step 0 rows counted 0.80 to 1.30 times: parts of different size are"),
-    "the next batch": (
+    "rounded, to float16": ({"combine": combined(lambda value: np.float32(np.float16(value)))}, "e-04 stand beside"),
+    "rows, of which one is lost": ({"rows": with_row(lambda rows: rows[1:])}, "row 0 0.00 times"),
+    "rows, uneven": ({"rows": cut_at(40)}, "In step 0 rows counted 0.80 to 1.30 times: parts of different size are"),
+    "rows, of the next batch": (
         {"rows": lambda task, step, workers: shards(task, step + 1, workers)},
         "In step 0 64 rows of the next step's batch counted in place of its own.",
     ),
@@ -374,28 +331,16 @@ OTHERS = {
         "from that of its rows at the same weights: other rows, another network or another loss.",
     ),
     "other weights": ({"begin": moved}, "The weights before the first step are 6.5e-03 from the contract's."),
-    "not broadcast": (
-        {"begin": moved_apart, "apart": True},
-        "Replicas began with different weights: parameters aren't broadcast.",
-    ),
-    "from a step on": (
+    "not broadcast": ({"begin": moved_apart, "apart": True}, "Replicas began with different weights: "),
+    "not exchanged, from a step on": (
         {"combine": up_to(15, mean_of, own), "apart": True},
-        "From a step after 2 on, 19 at the latest: Each replica counted its own",
+        "From a step after 2 on, 19 at the latest: Each replica",
     ),
-    "up to a step": (
-        {"combine": up_to(15, own, mean_of), "apart": True},
-        "Up to a step before 19: Each replica counted its own",
-    ),
+    "not exchanged, up to a step": ({"combine": up_to(15, own, mean_of), "apart": True}, "Up to a step before 19: "),
     "not zeroed, without momentum": ({"task": PLAIN, "sgd": not_zeroed}, "Gradients of earlier steps counted again"),
-    "momentum that nobody asked for": (
-        {"task": PLAIN, "taught": {"momentum": 0.5}},
-        "The update before counted 0.50 instead of 0.00.",
-    ),
-    "a sum that the decay cannot tell from a rate": (
-        {"task": PLAIN, "combine": sum_of},
-        f"{COUNTED} 1.00 instead of 0.50: summed, not averaged.",
-    ),
-    "another activation than relu": (
+    "other momentum, of none": ({"task": PLAIN, "taught": {"momentum": 0.5}}, "The update before counted 0.50 "),
+    "summed, beside no decay": ({"task": PLAIN, "combine": sum_of}, f"{COUNTED} 1.00 instead of 0.50: "),
+    "activation, of relu": (
         {"task": dataclasses.replace(TASK, activation="relu"), "taught": {"activation": "tanh"}},
         "The updates are those of a network with another activation.",
     ),
@@ -403,16 +348,14 @@ OTHERS = {
         {"report": lambda losses: [[None, *of_worker[1:]] for of_worker in losses]},
         "The loss of step 0 isn't finite. Look at the rate, and at what is divided by.",
     ),
-    "nothing known": (
-        {"combine": combined(np.flip)},
-        "It is none of the known mistakes: no sum of gradients explains ",
-    ),
+    "nothing known": ({"combine": combined(np.flip)}, "It is none of the known mistakes: no sum of gradients "),
     "counts that nothing known gives": (
         {"combine": weighted(0.9, 0.7)},
         "Its counts are none of the known mistakes: in step 0 the workers' shares of layer0.weight are 0.90, 0.70",
     ),
 }
-"""Launches that make another mistake or none, or make one in a part alone, likewise."""
+"""Launches that make another mistake or none, or one in a part or a task of its own, whose name stands before a comma,
+likewise."""
 
 TWO = [
     ({"combine": sum_of, "taught": {"weight_decay": 0.0}}, "summed, not averaged", "there is no weight decay"),
