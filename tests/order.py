@@ -26,7 +26,7 @@ _STARTS_PROCESSES = (
 """Files of tests that start strategies, other processes that last, or a browser, or that install something."""
 
 _NEEDS_NO_FRAMEWORK = (
-    *("tests/*_impl/test_strategies.py", "tests/contract/test_cases.py", "tests/common/check/test_kinds.py"),
+    *("tests/*_impl/test_strategies.py", "tests/contract/test_cases.py"),
     *(f"tests/horovod_impl/{name}.py" for name in ("building/test_build", "test_timeline", "test_world")),
 )
 """Of these files those whose tests start nothing."""

@@ -1,34 +1,38 @@
 """Files of a user's own: exercises and what fills them, real mistakes, and a right file with what to change in it."""
 
 import re
+import textwrap
+from pathlib import Path
 
+from common.check.marks import Mark, mark
+from common.check.training_file import like_of
+from common.check.world import Assignment
+from common.launching.launch import python_for
 from common.paths import ROOT
 
-EXERCISES = {path.stem: path for path in sorted((ROOT / "common" / "check" / "exercises").glob("*.py"))}
-GALLERY = {path.stem: path for path in sorted((ROOT / "tests" / "common" / "check" / "gallery").glob("*.py"))}
+EXERCISES, GALLERY = (
+    {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).glob("*.py"))}
+    for folder in ("common/check/exercises", "tests/common/check/gallery")
+)
+"""The source of each, by its file's name."""
+
 GAP = re.compile(r"^( *)# Your lines here.*\n(?:\1# .*\n)*", re.MULTILINE)
 
 SOLUTIONS = {
-    "sync_sgd": [
-        """
+    "sync_sgd": """
 for parameter in model.parameters():
     dist.all_reduce(parameter.grad)
     parameter.grad /= size
-"""
-    ],
-    "hooks": [
-        """
-handles.append(dist.all_reduce(parameter.grad, async_op=True))
 """,
-        """
+    "hooks": """
+handles.append(dist.all_reduce(parameter.grad, async_op=True))
+
 while handles:
     handles.pop().wait()
 for parameter in model.parameters():
     parameter.grad /= size
 """,
-    ],
-    "parameter_server": [
-        """
+    "parameter_server": """
 for parameter in model.parameters():
     if rank:
         dist.send(parameter.grad, 0)
@@ -38,10 +42,8 @@ for parameter in model.parameters():
         dist.recv(pushed, worker)
         parameter.grad += pushed
     parameter.grad /= size
-"""
-    ],
-    "ring_all_reduce": [
-        """
+""",
+    "ring_all_reduce": """
 chunks = values.tensor_split(size)
 for step in range(2 * (size - 1)):
     is_gathering = step >= size - 1
@@ -52,16 +54,13 @@ for step in range(2 * (size - 1)):
     sending.wait()
     received.copy_(incoming if is_gathering else received + incoming)
 values /= size
-"""
-    ],
-    "zero_first_stage": [
-        """
+""",
+    "zero_first_stage": """
 for position, parameter in enumerate(parameters):
     dist.broadcast(parameter.data, position % size)
-"""
-    ],
+""",
 }
-"""Lines that fill the gaps of the exercises, in the order of the gaps."""
+"""Lines that fill the gaps of the exercises, an empty line between those of two gaps."""
 
 REAL = {
     "deepmd_kit_1104": "not exchanged",
@@ -136,13 +135,10 @@ EDITS = {
 
 def filled(exercise: str) -> str:
     """The exercise with its gaps filled in."""
-    lines = iter(SOLUTIONS[exercise])
-
-    def fill(gap: re.Match) -> str:
-        return "".join(f"{gap[1]}{line}\n" for line in next(lines).strip().splitlines())
-
-    source = GAP.sub(fill, EXERCISES[exercise].read_text(encoding="utf-8"))
-    assert next(lines, None) is None, "A solution has more parts than its exercise has gaps."
+    source = EXERCISES[exercise]
+    for lines in SOLUTIONS[exercise].split("\n\n"):
+        gap = GAP.search(source)
+        source = source.replace(gap[0], textwrap.indent(lines.strip() + "\n", gap[1]), 1)
     return source
 
 
@@ -151,3 +147,12 @@ def program(kind: str) -> str:
     source, (before, after) = filled("sync_sgd"), EDITS[kind]
     assert before in source, before
     return source.replace(before, after)
+
+
+def marked(source: str, workers: int, folder: Path, **options: object) -> Mark:
+    """The mark of a launch. Raises NotInstalledError without the framework's environment, which skips the test."""
+    like, _ = like_of(source, None)
+    python_for(like)
+    path = folder / "training.py"
+    path.write_text(source, encoding="utf-8")
+    return mark(path, workers, Assignment(**options), folder / "log")

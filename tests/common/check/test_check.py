@@ -1,4 +1,8 @@
-"""common/check: files of a user's own are started, and marked by what they did."""
+"""common/check: files of a user's own are started, and marked by what they did.
+
+They are in NumPy alone, with Lockstep's own network and gradients, so that starting one takes a tenth of a second: what
+is tried is what stands around a loop.
+"""
 
 import os
 import re
@@ -9,19 +13,103 @@ import pandas as pd
 import psutil
 import pytest
 
-from common.check.marks import mark
 from common.check.training_file import environments, files_in, like_of
-from common.check.world import Assignment
+from common.check.world import LATER_UPDATES
+from common.contract.evidence import FIRST_STEPS
 from common.errors import UserError
 from common.paths import ROOT
-from tests.common.check.programs import BAD, BY_FILE, RIGHT, changed
+from tests.common.check.kinds import marked
+
+RIGHT = '''"""A parameter server by hand: rank 0 averages all gradients, and sends them back."""
+from multiprocessing.connection import Client, Listener
+import numpy as np
+from common.check import assignment
+from common.contract import model
+from common.contract.task import Task
+
+assigned = assignment.options()
+ADDRESS = ("127.0.0.1", int(assigned.addresses[0].rpartition(":")[2]))
+
+def connect():
+    while True:
+        try:
+            return Client(ADDRESS)
+        except OSError:
+            pass
+
+if assigned.rank == 0:
+    listener = Listener(ADDRESS, backlog=assigned.workers)
+    others = [listener.accept() for _ in range(assigned.workers - 1)]
+else:
+    server = connect()
+
+def average(gradients):
+    if assigned.rank:
+        server.send_bytes(gradients)
+        return np.frombuffer(server.recv_bytes(), np.float32)
+    received = [np.frombuffer(each.recv_bytes(), np.float32) for each in others]
+    mean = sum(received, gradients) / len(assigned.addresses)
+    for each in others:
+        each.send_bytes(mean)
+    return mean
+
+task = Task()
+weights = assignment.weights()
+velocity = {name: np.zeros_like(value) for name, value in weights.items()}
+for features, labels in assignment.batches():
+    computed = model.loss_and_gradients(task, weights, features, labels)
+    mean = average(np.concatenate([computed.gradients[name].ravel() for name in weights]))
+    for (name, value), gradient in zip(weights.items(), assignment.split(mean, assigned.shapes), strict=True):
+        velocity[name] = assigned.momentum * velocity[name] + gradient + assigned.weight_decay * value
+        weights[name] = (value - assigned.learning_rate * velocity[name]).astype(np.float32)
+    assignment.step(weights, computed.loss)
+'''
+"""A right program for any number of workers."""
+
+_STEP = "    assignment.step(weights, computed.loss)\n"
 
 
-def marked(tmp_path, source, workers, **options):
-    """The mark of a program."""
-    path = tmp_path / "training.py"
-    path.write_text(source, encoding="utf-8")
-    return mark(path, workers, Assignment(**{"deadline_seconds": 20.0} | options), tmp_path / "log")
+def changed(before: str, after: str) -> str:
+    """The right program with a line, or a part of one, in place of another."""
+    assert before in RIGHT, before
+    return RIGHT.replace(before, after)
+
+
+BY_FILE = changed('("127.0.0.1", int(assigned.addresses[0].rpartition(":")[2]))', '"socket"')
+"""The same, but gradients are exchanged by a socket in the folder."""
+
+BAD = {
+    "parses_not.py": ("def training(:\n", "It doesn't parse in line 1"),
+    "does_nothing.py": ("print('loss 0.01')\n", "It ended without a step: call assignment.step after each one."),
+    "hangs.py": ("import time\nwhile True: time.sleep(1)\n", "ended by its deadline of 4 s"),
+    "forks.py": (
+        "import os, time\nwhile True:\n    os.fork()\n    time.sleep(0.05)\n",
+        "It had more than 64 processes",
+    ),
+    "fills_the_disk.py": (
+        "import os\nfor number in range(100):\n    file = open(f'{number}', 'wb')\n"
+        "    os.posix_fallocate(file.fileno(), 0, 2**26)\nwhile True: pass\n",
+        "It wrote more than 1 GiB.",
+    ),
+    "takes_memory.py": ("data = []\nwhile True: data.append(b'x' * 2**27)\n", "It took more than 1 GiB of memory."),
+    "stops_early.py": (changed(_STEP, _STEP + "    break\n"), "Rank 0 reported 1 of 24 steps."),
+    "other_shapes.py": (
+        changed("assignment.step(weights, ", "assignment.step({**weights, 'layer0.weight': np.zeros((3, 4))}, "),
+        "of the shape (3, 4), where (64, 128) belongs",
+    ),
+    "too_few.py": (
+        changed("assignment.step(weights, ", "assignment.step([*weights.values()][:2], "),
+        "got 2 arrays of weights, and the network has 6",
+    ),
+    "many_losses.py": (changed("computed.loss)", "computed.row_losses)"), "got 64 losses, where one belongs"),
+    "not_finite.py": (
+        changed("assigned.learning_rate * velocity", "np.inf * velocity"),
+        "Rank 0's weights aren't finite",
+    ),
+    "breaks.py": ("raise RuntimeError('no GPU')\n", "RuntimeError: no GPU"),
+    "mocks_a_loss.py": (changed("computed.loss)", "0.01)"), "loss in step 0 is"),
+}
+"""By file name a program that can't pass with one worker, and what its row has to say."""
 
 
 @pytest.mark.parametrize(
@@ -60,11 +148,12 @@ def test_a_folder_has_its_files_in_order(tmp_path):
 
 def test_a_right_program_is_right_whatever_carries_its_gradients(tmp_path):
     for workers in (1, 2, 4):
-        found = marked(tmp_path, RIGHT, workers, launcher="processes")
+        found = marked(RIGHT, workers, tmp_path, launcher="processes")
         assert (found.verdict, found.sentences) == ("right", ()), (tmp_path / "log").read_text()
         assert found.shares == pytest.approx([1 / workers] * workers, abs=1e-4)
         assert (found.velocity, found.decay) == pytest.approx((0.5, 0.001), abs=1e-4)
         assert found.samples_per_second > 0
+        assert len({step.step for step in found.reading.steps}) >= FIRST_STEPS + LATER_UPDATES
 
 
 @pytest.mark.parametrize(
@@ -82,26 +171,26 @@ def test_a_right_program_is_right_whatever_carries_its_gradients(tmp_path):
     ],
 )
 def test_a_mistake_is_named(tmp_path, before, after, said, shares):
-    found = marked(tmp_path, changed(before, after), 2, launcher="processes")
+    found = marked(changed(before, after), 2, tmp_path, launcher="processes")
     assert found.verdict == "wrong"
     assert said in " ".join(found.sentences)
     assert found.shares == pytest.approx(shares, abs=1e-3)
 
 
 def test_an_exchange_that_sends_no_bytes_has_to_be_allowed(tmp_path):
-    found = marked(tmp_path, BY_FILE, 2, launcher="processes")
+    found = marked(BY_FILE, 2, tmp_path, launcher="processes")
     assert found.sentences == (
         "It sent 0 bytes in a step, and an all-reduce of the gradients sends 137,808: workers don't exchange gradients "
         "by the network. Let them, or give --no-count-bytes for shared memory.",
     )
-    assert marked(tmp_path, BY_FILE, 2, launcher="processes", count_bytes=False).verdict == "right"
+    assert marked(BY_FILE, 2, tmp_path, launcher="processes", count_bytes=False).verdict == "right"
 
 
 def test_the_readmes_program_is_named_right(tmp_path):
     text = (ROOT / "common" / "check" / "README.md").read_text(encoding="utf-8")
     [program, *_] = re.findall(r"```python\n(.*?)```", text, re.S)
     # A slow machine takes long to import a framework.
-    found = marked(tmp_path, program, 2, deadline_seconds=120.0)
+    found = marked(program, 2, tmp_path, deadline_seconds=120.0)
     [sentence] = found.sentences
     assert " ".join(re.findall(r"^> (.*)$", text, re.M)) == sentence
 

@@ -7,13 +7,13 @@ Every kind of mistake, every strategy of this suite as a user's own loop, and al
 import dataclasses
 import os
 import re
-from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from common.check import marks
 from common.check.marks import Mark, mark
-from common.check.training_file import like_of
 from common.check.world import Assignment
 from common.contract.mistakes import CAUSES, MISTAKES
 from common.contract.work import Work
@@ -21,13 +21,16 @@ from common.declarations import catalogue
 from common.declarations.arguments import to_arguments
 from common.errors import UserError
 from common.files import cache_folder
-from common.launching.launch import python_for
 from common.paths import ROOT
-from tests.common.check.kinds import EDITS, EXERCISES, GALLERY, REAL, SOLUTIONS, UNFILLED, filled, program
+from tests.common.check import kinds
+from tests.common.contract.launches_in_numpy import MADE, steps_of
 from tests.grid import in_grid
 
 OFTEN = {("spd_546", 2), ("transformers_34191", 2)}
 """Real mistakes that every run of the tests starts, and with how many workers."""
+
+REMEDIES = {each.name: each.remedy for each in MISTAKES} | {name: remedy for name, (_, remedy) in CAUSES.items()}
+"""Of each kind of mistake that is known, but in a framework's own words."""
 
 STRATEGIES = {name: each for name, each in catalogue.strategies().items() if each.work is not Work.COORDINATED}
 """Of a coordinator's workers only the coordinator has rows, so no process of theirs could report a loss."""
@@ -55,48 +58,60 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """Starts a strategy's script, whose rows and weights are the assignment's by the same seed."""
 
 
-def marked(path: Path, workers: int, folder: Path) -> Mark:
-    """The mark of a launch. Raises NotInstalledError without the framework's environment, which skips the test."""
-    like, _ = like_of(path.read_text(encoding="utf-8"), None)
-    python_for(like)
-    return mark(path, workers, Assignment(workers=(workers,)), folder / "log")
-
-
-def marked_source(source: str, workers: int, folder: Path) -> Mark:
-    path = folder / "own.py"
-    path.write_text(source, encoding="utf-8")
-    return marked(path, workers, folder)
-
-
 def assert_named(found: Mark, kind: str) -> None:
     """That this kind, known by its remedy, or a sentence with these words is all that is said, but for what follows."""
-    remedies = {each.name: each.remedy for each in MISTAKES} | {name: remedy for name, (_, remedy) in CAUSES.items()}
-    words = (remedies | catalogue.find(found.like).family.remedies).get(kind, kind)
+    words = (REMEDIES | catalogue.find(found.like).family.remedies).get(kind, kind)
     assert found.verdict == "wrong", found.sentences
     assert any(words in each for each in found.sentences), found.sentences
     following = "don't exchange gradients by the network", "Replicas differ before step"
     assert all(any(part in each for part in (words, *following)) for each in found.sentences), found.sentences
 
 
-@pytest.mark.parametrize(("name", "workers"), in_grid([(name, workers) for name in REAL for workers in (2, 4)], OFTEN))
+@pytest.mark.parametrize(
+    ("name", "workers"), in_grid([(name, workers) for name in kinds.REAL for workers in (2, 4)], OFTEN)
+)
 def test_a_real_mistake_is_named(name, workers, tmp_path):
-    assert_named(marked(GALLERY[name], workers, tmp_path), REAL[name])
+    assert_named(kinds.marked(kinds.GALLERY[name], workers, tmp_path), kinds.REAL[name])
 
 
 def test_every_file_of_the_gallery_is_tried_and_stands_in_the_readme_with_its_project_and_number():
-    assert {*GALLERY} == {*REAL}
+    assert {*kinds.GALLERY} == {*kinds.REAL}
     table = (ROOT / "common" / "check" / "README.md").read_text(encoding="utf-8")
-    for path in GALLERY.values():
-        project, number = path.read_text(encoding="utf-8").removeprefix('"""').partition(":")[0].split(", ")
-        assert f"[{project} {number.split()[-1]}]" in table, path
-        assert f"({Path('..', '..').joinpath(path.relative_to(ROOT))})" in table, path
+    for name, source in kinds.GALLERY.items():
+        project, number = source.removeprefix('"""').partition(":")[0].split(", ")
+        assert f"[{project} {number.split()[-1]}]" in table, name
+        assert f"(../../tests/common/check/gallery/{name}.py)" in table, name
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("workers", [2, 4])
-@pytest.mark.parametrize("kind", EDITS)
+@pytest.mark.parametrize("kind", kinds.EDITS)
 def test_every_kind_is_named(kind, workers, tmp_path):
-    assert_named(marked_source(program(kind), workers, tmp_path), kind)
+    assert_named(kinds.marked(kinds.program(kind), workers, tmp_path), kind)
+
+
+def test_every_kind_that_a_file_can_make_is_made_by_a_file():
+    known = {*REMEDIES} - kinds.NOT_IN_A_FILE
+    assert {*kinds.EDITS} <= known <= {*kinds.EDITS, *kinds.REAL.values(), *kinds.UNFILLED.values()}
+    assert len({kinds.program(kind) for kind in kinds.EDITS}) == len(kinds.EDITS)
+
+
+def test_a_row_at_a_kink_in_the_first_step_tells_no_other_weights():
+    # With this seed two workers in float32 are on its other side.
+    task = dataclasses.replace(Assignment(seed=142).task(), workers=2)
+    changed, sentence = MADE["not exchanged"]
+    states, losses = zip(*steps_of(task.steps + 1, 2, task=task, **changed), strict=True)
+    weights = [
+        [np.concatenate([value.ravel() for value in after[rank].values()]) for after in states[1:]] for rank in range(2)
+    ]
+    world = SimpleNamespace(workers=2, task=task, is_whole=False)
+    [said] = marks.read(world, np.array(losses[:-1]).T, np.array(weights), {}).mistakes
+    assert said.startswith(sentence)
+
+
+@pytest.mark.parametrize("family", catalogue.families().values(), ids=lambda family: family.environment)
+def test_a_framework_words_remedies_of_mistakes_that_there_are(family):
+    assert {*family.remedies} <= {*REMEDIES, "not broadcast"}
 
 
 @pytest.mark.grid
@@ -123,20 +138,20 @@ def test_a_strategy_of_this_suite_is_right(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("exercise", "workers"),
-    in_grid([(name, workers) for name in EXERCISES for workers in (1, 2, 4)], [("ring_all_reduce", 2)]),
+    in_grid([(name, workers) for name in kinds.EXERCISES for workers in (1, 2, 4)], [("ring_all_reduce", 2)]),
 )
 def test_a_filled_exercise_is_right(exercise, workers, tmp_path):
-    found = marked_source(filled(exercise), workers, tmp_path)
+    found = kinds.marked(kinds.filled(exercise), workers, tmp_path)
     assert (found.verdict, found.sentences) == ("right", ())
 
 
 @pytest.mark.parametrize(
     ("exercise", "workers"),
-    in_grid([(name, workers) for name in EXERCISES for workers in (2, 4)], [("parameter_server", 2)]),
+    in_grid([(name, workers) for name in kinds.EXERCISES for workers in (2, 4)], [("parameter_server", 2)]),
 )
 def test_an_exercise_runs_as_it_stands_and_is_told_what_is_missing(exercise, workers, tmp_path):
-    assert_named(marked(EXERCISES[exercise], workers, tmp_path), UNFILLED[exercise])
+    assert_named(kinds.marked(kinds.EXERCISES[exercise], workers, tmp_path), kinds.UNFILLED[exercise])
 
 
 def test_every_exercise_has_a_solution():
-    assert {*EXERCISES} == {*SOLUTIONS} == {*UNFILLED}
+    assert {*kinds.EXERCISES} == {*kinds.SOLUTIONS} == {*kinds.UNFILLED}

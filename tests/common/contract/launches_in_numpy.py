@@ -190,10 +190,6 @@ def of_own(gradients, replica):
     return {name: mean[name] for name in NAMES[replica :: len(gradients)]}
 
 
-def twice_of_own(gradients, replica):
-    return {name: 2 * value for name, value in of_own(gradients, replica).items()}
-
-
 def sgd_of_given(task, state, gradients, step):
     """SGD of the tensors that have a gradient, while the others stay as they are."""
     others = [name for name in NAMES if name not in gradients]
@@ -366,6 +362,6 @@ TWO = [
         "16 bits. Keep them in",
     ),
     ({"combine": sum_of, "begin": moved}, "from the contract's", "summed, not averaged"),
-    ({"combine": twice_of_own, "apart": True, "sgd": sgd_of_given}, "aren't sent to all", "summed, not averaged"),
+    (MADE["not sent"][0] | {"taught": {"weight_decay": 0.0}}, "aren't sent to all", "there is no weight decay"),
 ]
 """Launches that make two mistakes, and what is said of each."""

@@ -11,22 +11,19 @@ from torch.nn.functional import cross_entropy
 from common.check import assignment
 
 dist.init_process_group("gloo")
-torch.set_num_threads(1)
 model = Sequential(Linear(64, 128), ReLU(), Linear(128, 64), ReLU(), Linear(64, 10))
 assignment.load(model)
 sgd = assignment.options()
 optimizer = torch.optim.SGD(model.parameters(), sgd.learning_rate, momentum=sgd.momentum, weight_decay=sgd.weight_decay)
 for features, labels in assignment.batches():
     features, labels = torch.from_numpy(features), torch.from_numpy(labels)
-    parts = [slice(0, 4), slice(4, None)]
-    losses = [cross_entropy(model(features[part]), labels[part]) for part in parts]
+    short = cross_entropy(model(features[:4]), labels[:4])
+    long = cross_entropy(model(features[4:]), labels[4:])
     optimizer.zero_grad()
-    (sum(losses) / len(losses)).backward()
+    ((short + long) / 2).backward()
     for parameter in model.parameters():
         dist.all_reduce(parameter.grad)
         parameter.grad /= dist.get_world_size()
-    means = zip(losses, parts, strict=True)
-    loss = sum(mean * len(labels[part]) for mean, part in means) / len(labels)
     optimizer.step()
-    assignment.step(model, loss)
+    assignment.step(model, (4 * short + (len(labels) - 4) * long) / len(labels))
 dist.destroy_process_group()

@@ -12,7 +12,6 @@ from torch.nn.parallel import DistributedDataParallel
 from common.check import assignment
 
 dist.init_process_group("gloo")
-torch.set_num_threads(1)
 model = Sequential(Linear(64, 128), ReLU(), Linear(128, 64), ReLU(), Linear(64, 10))
 assignment.load(model)
 sgd = assignment.options()
