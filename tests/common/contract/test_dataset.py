@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import hashlib
+import math
 import os
 import struct
 import time
@@ -250,32 +251,28 @@ def test_files_are_found_as_torchvision_nist_and_kaggle_lay_them_out_and_standar
     assert_rows_are(load_from(given and root / given), digits_28)
 
 
-@pytest.mark.parametrize("fuller", [0, 2], ids=["train", "test"])
 @pytest.mark.parametrize(
-    ("sides", "labels", "fitting", "others"),
+    ("sides", "labels", "test_labels", "fitting", "others"),
     [
-        ((28, 28), range(1, 27), (784, 27), [(784, 26), (783, 27), (785, 27)]),
-        ((2, 3), range(2), (6, 2), [(5, 2), (6, 1)]),
+        ((28, 28), range(1, 27), range(1, 26), (784, 27), [(784, 26), (783, 27), (785, 27)]),
+        ((2, 3), range(1), range(2), (6, 2), [(5, 2), (6, 1)]),
     ],
     ids=["EMNIST, letters", "not square"],
 )
 def test_files_are_used_where_the_dimensions_fit_them_and_else_refused_with_the_numbers(
-    mnist, refusal, sides, labels, fitting, others, fuller
+    mnist, refusal, sides, labels, test_labels, fitting, others
 ):
-    # The largest label is in one part alone.
-    counts = [len(labels) - 1] * 4
-    counts[fuller : fuller + 2] = [len(labels)] * 2
-    images = [np.arange(count * sides[0] * sides[1]).reshape(-1, *sides) for count in counts]
-    of_files = [images[0], labels[: counts[1]], images[2], labels[: counts[3]]]
-    lay_out(mnist.data_dir, [np.array(each) for each in of_files])
+    parts = [[np.arange(len(each) * math.prod(sides)).reshape(-1, *sides), each] for each in (labels, test_labels)]
+    lay_out(mnist.data_dir, [np.array(each) for part in parts for each in part])
+    largest = fitting[1] - 1
     for given in others:
         text = refusal(partial(dataset.load, dataclasses.replace(mnist, dimensions=given)))
         assert f"--dimensions begins with {given[0]} and ends with {given[1]}, but {mnist.data_dir} has images" in text
-        assert f"of {sides[0]} x {sides[1]} pixels and labels up to {labels[-1]}: begin with {fitting[0]}" in text
+        assert f"of {sides[0]} x {sides[1]} pixels and labels up to {largest}: begin with {fitting[0]}" in text
         assert f"end with {fitting[1]} or more" in text
     found = dataset.load(dataclasses.replace(mnist, dimensions=(fitting[0], fitting[1] + 5)))
     assert found.train_features.shape[1] == found.test_features.shape[1] == fitting[0]
-    assert dataset.load(dataclasses.replace(mnist, dimensions=fitting)).train_labels.max() <= labels[-1]
+    assert dataset.load(dataclasses.replace(mnist, dimensions=fitting)).train_labels.max() <= largest
 
 
 def test_of_several_data_sets_the_one_is_read_that_was_named(own_cache, tmp_path, digits_28, refusal):

@@ -7,39 +7,26 @@ import numpy as np
 import pytest
 
 from common.contract import dataset, layers, model
-from common.contract.layers import (
-    Activation,
-    Attention,
-    BatchNorm,
-    Convolution,
-    Dense,
-    Embedding,
-    Layer,
-    LayerNorm,
-    Pool,
-    Reshape,
-    Residual,
-)
 from common.contract.task import PRESETS, Task
 from common.errors import UserError
 from common.paths import ROOT
 
 ROWS = 3
 KINDS = [
-    (Dense(4, 3), (4,)),
-    (Dense(4, 3, bias=False), (5, 4)),
-    (Convolution(2, 3, 3, padding=1), (5, 4, 2)),
-    (Convolution(2, 3, 3, bias=False), (5, 4, 2)),
-    (Pool("average"), (4, 2, 2)),
-    (Pool("maximum"), (4, 2, 2)),
-    (Reshape((2, 2, 1)), (4,)),
-    (Activation("relu"), (4,)),
-    (Activation("tanh"), (4,)),
-    (Activation("gelu"), (4,)),
-    (LayerNorm(4), (3, 4)),
-    (BatchNorm(2), (3, 2, 2)),
-    (Attention(2, 4), (3, 12)),
-    (Residual((LayerNorm(4), Dense(4, 12), Attention(2, 4), Dense(4, 4))), (3, 4)),
+    (layers.Dense(4, 3), (4,)),
+    (layers.Dense(4, 3, bias=False), (5, 4)),
+    (layers.Convolution(2, 3, 3, padding=1), (5, 4, 2)),
+    (layers.Convolution(2, 3, 3, bias=False), (5, 4, 2)),
+    (layers.Pool("average"), (4, 2, 2)),
+    (layers.Pool("maximum"), (4, 2, 2)),
+    (layers.Reshape((2, 2, 1)), (4,)),
+    (layers.Activation("relu"), (4,)),
+    (layers.Activation("tanh"), (4,)),
+    (layers.Activation("gelu"), (4,)),
+    (layers.LayerNorm(4), (3, 4)),
+    (layers.BatchNorm(2), (3, 2, 2)),
+    (layers.Attention(2, 4), (3, 12)),
+    (layers.Residual((layers.LayerNorm(4), layers.Dense(4, 12), layers.Attention(2, 4), layers.Dense(4, 4))), (3, 4)),
 ]
 
 
@@ -81,7 +68,7 @@ def test_gradients_are_those_of_central_differences_in_the_precision_of_the_valu
 
 
 def test_an_embedding_adds_up_the_gradients_of_a_token_and_of_a_position():
-    layer = Embedding(tokens=4, positions=2, width=1)
+    layer = layers.Embedding(tokens=4, positions=2, width=1)
     weights = {"weight": np.array([[1.0], [2.0], [3.0], [4.0]]), "position": np.array([[10.0], [20.0]])}
     passed = layer.forward(weights, np.array([[1.0, 1.0], [3.0, 1.0]]))
     assert passed.outputs[..., 0].tolist() == [[12, 22], [14, 22]]
@@ -92,7 +79,7 @@ def test_an_embedding_adds_up_the_gradients_of_a_token_and_of_a_position():
 
 def test_batch_normalisation_takes_the_statistics_of_all_rows_that_it_is_given():
     values = np.array([[1.0, 10.0], [3.0, 30.0]])
-    passed = BatchNorm(2).forward({"weight": np.ones(2), "bias": np.zeros(2)}, values)
+    passed = layers.BatchNorm(2).forward({"weight": np.ones(2), "bias": np.zeros(2)}, values)
     assert passed.outputs == pytest.approx(np.array([[-1, -1], [1, 1]]), abs=1e-5)
 
 
@@ -108,16 +95,16 @@ def test_no_position_of_a_text_is_told_what_comes_later():
 
 
 def test_a_kink_moves_the_jump_of_a_slope_and_its_distance_is_told():
-    relu = Activation("relu").forward({}, np.array([[-2.0, 1e-7, 0.5]]))
+    relu = layers.Activation("relu").forward({}, np.array([[-2.0, 1e-7, 0.5]]))
     assert relu.kink_distance() == pytest.approx(1e-7)
     ones = np.ones((1, 3))
     assert [relu.backward(ones, kink)[0]().tolist() for kink in (0.0, 1e-6)] == [[[0, 1, 1]], [[0, 0, 1]]]
     image = np.array([1.0, 3.0, 0.0, 3.0 - 1e-7]).reshape(1, 2, 2, 1)
-    pool = Pool("maximum").forward({}, image)
+    pool = layers.Pool("maximum").forward({}, image)
     assert pool.kink_distance() == pytest.approx(1e-7)
     by_inputs = [pool.backward(np.ones((1, 1, 1, 1)), kink)[0]().ravel().tolist() for kink in (0.0, -1e-6, 1e-6)]
     assert by_inputs == [[0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
-    assert Pool("average").forward({}, image).kink_distance() == math.inf
+    assert layers.Pool("average").forward({}, image).kink_distance() == math.inf
 
 
 def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_literature():
@@ -146,7 +133,9 @@ def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_liter
 
 @pytest.mark.parametrize("folder", ["pytorch_impl", "tf_impl", "jax_impl"])
 def test_a_kind_of_layer_is_one_class_and_one_case_in_each_framework(folder):
-    kinds = {each.__name__ for each in vars(layers).values() if isinstance(each, type) and issubclass(each, Layer)}
+    kinds = {
+        each.__name__ for each in vars(layers).values() if isinstance(each, type) and issubclass(each, layers.Layer)
+    }
     tree = ast.parse((ROOT / folder / "model.py").read_text(encoding="utf-8"))
     cases = [ast.unparse(node.cls) for node in ast.walk(tree) if isinstance(node, ast.MatchClass)]
     assert {*cases} == kinds - {"Layer", "BatchNorm"} | ({"BatchNorm"} & {*cases})

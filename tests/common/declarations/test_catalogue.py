@@ -3,6 +3,7 @@ one line."""
 
 import dataclasses
 import importlib
+import math
 import sys
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -112,7 +113,7 @@ def test_every_number_and_every_choice_among_the_options_has_bounds(strategy):
         wrong = ["nonsense"] * (get_origin(types[each.name]) is Literal)
         if {int, float} & {types[each.name], *get_args(types[each.name])}:
             is_count = isinstance(each.default, int) and each.default > 0
-            wrong = [0 if is_count else -1, -1.5, float("nan")]
+            wrong = [0 if is_count else -1, -1.5, math.inf, math.nan]
         for value in wrong:
             with pytest.raises(UserError, match=f"--{each.name.replace('_', '-')} {value}: "):
                 strategy.options(**{each.name: value})

@@ -1,41 +1,11 @@
 """common/declarations/strategy.py: what a declaration says of a strategy's options, launches, traffic and names."""
 
-import dataclasses
-import math
 import os
-from dataclasses import dataclass
 
 import pytest
 
 from common.declarations import strategy
-from common.declarations.strategy import ExchangeOptions, Options, ReplicaOptions, label, option, other_maths
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounded(Options):
-    """Options with a bound of each kind."""
-
-    pause_seconds: float | None = option(None, at_least=0.5)
-    piece_megabytes: float | None = option(None, above=0, at_most=64)
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong", "said"),
-    [
-        ("pause_seconds", (0.499, -math.inf, math.inf, math.nan), "give 0.5 or more."),
-        ("piece_megabytes", (0.0, math.inf, math.nan), "give a number above 0."),
-        ("piece_megabytes", (64.5,), "give 64 at most."),
-    ],
-)
-def test_a_number_out_of_its_bounds_is_refused_with_what_to_give_instead(refusal, name, wrong, said):
-    for value in wrong:
-        text = refusal(lambda value=value: Bounded(**{name: value}))
-        assert text == f"--{name.replace('_', '-')} {value}: {said}"
-
-
-def test_numbers_at_their_bounds_and_none_are_accepted():
-    for values in ({}, {"pause_seconds": 0.5, "piece_megabytes": 64}, {"piece_megabytes": 1e-9}):
-        assert dataclasses.asdict(Bounded(**values)) == {"pause_seconds": None, "piece_megabytes": None} | values
+from common.declarations.strategy import ExchangeOptions, Options, ReplicaOptions, label, other_maths
 
 
 @pytest.mark.parametrize(

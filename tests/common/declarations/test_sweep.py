@@ -4,43 +4,38 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.command_line import options_of
 from common.contract.collective_meanings import Collective
 from common.declarations.arguments import parse
 from common.declarations.sweep import Sweep, Type
-from common.errors import UserError
 
 SIZE = st.builds(
     "{}{}".format, st.integers(1, 512).map(lambda count: 8 * count), st.sampled_from(["", "K", "M", "KiB"])
 )
 
 
-@st.composite
-def sweeps(draw):
-    values = {
-        "collectives": st.lists(st.sampled_from(Collective), min_size=1, max_size=10, unique=True).map(tuple),
-        "sizes": st.lists(SIZE, max_size=4).map(tuple),
-        "min_bytes": SIZE,
-        "max_bytes": SIZE,
-        "step_factor": st.integers(2, 16),
-        "iterations": st.integers(1, 1000),
-        "warmup_iterations": st.integers(0, 1000),
-        "check": st.booleans(),
-        "data_type": st.sampled_from(get_args(Type)),
-        "workers": st.integers(2, 64),
-        "threads": st.integers(1, 8),
-        "device": st.sampled_from(["auto", "cpu", "gpu"]),
-        "seed": st.integers(0, 2**63),
-        "deadline_seconds": st.floats(1e-3, 86400),
-        "record": st.none() | st.sampled_from([Path("record.json"), Path("/a folder/-r.json"), Path("-r.json")]),
-    }
-    try:
-        return Sweep(**{name: draw(value) for name, value in values.items()})
-    except UserError:
-        assume(False)
+SWEEPS = st.builds(
+    Sweep,
+    collectives=st.lists(st.sampled_from(Collective), min_size=1, max_size=10, unique=True).map(tuple),
+    sizes=st.lists(SIZE, min_size=1, max_size=4).map(tuple),
+    min_bytes=SIZE,
+    max_bytes=SIZE,
+    step_factor=st.integers(2, 16),
+    messages=st.none() | st.just(Path("messages.json")),
+    iterations=st.integers(1, 1000),
+    warmup_iterations=st.integers(0, 1000),
+    check=st.booleans(),
+    data_type=st.sampled_from(get_args(Type)),
+    workers=st.integers(2, 127),
+    threads=st.integers(1, 8),
+    device=st.sampled_from(["auto", "cpu", "gpu"]),
+    seed=st.integers(0, 2**63),
+    deadline_seconds=st.floats(1e-3, 86400),
+    record=st.none() | st.sampled_from([Path("record.json"), Path("/a folder/-r.json"), Path("-r.json")]),
+)
 
 
 def parsed(line):
@@ -55,6 +50,12 @@ def test_the_short_options_are_those_of_nccl_tests_and_each_has_a_long_name():
     long = "--min-bytes 16 --max-bytes 1K --step-factor 4 --iterations 3 --warmup-iterations 0 --data-type int32"
     assert parsed(f"{long} --no-check") == parsed("-b 16 -e 1K -f 4 -n 3 -w 0 -d int32 --no-check")
     assert parsed(f"{long} --no-check").check is False
+
+
+def test_numbers_at_their_bounds_are_accepted():
+    at_most, at_least = parsed("--workers 127 --deadline-seconds 86400"), parsed("--workers 2 -w 0 --seed 0")
+    assert (at_most.workers, at_most.deadline_seconds) == (127, 86400)
+    assert (at_least.workers, at_least.warmup_iterations, at_least.seed) == (2, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,6 @@ def test_what_cannot_be_meant_is_refused_with_cause_and_remedy(refusal, line, sa
 
 
 @settings(max_examples=40)
-@given(sweeps())
+@given(SWEEPS)
 def test_the_options_of_a_sweep_are_read_as_the_same_sweep(sweep):
     assert parse(Sweep, "Collectives.", options_of(sweep, Sweep())) == sweep
