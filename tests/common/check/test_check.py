@@ -18,7 +18,7 @@ from common.check.world import LATER_UPDATES
 from common.contract.evidence import FIRST_STEPS
 from common.errors import UserError
 from common.paths import ROOT
-from tests.common.check.kinds import marked
+from tests.common.check.user_files import marked
 
 RIGHT = '''"""A parameter server by hand: rank 0 averages all gradients, and sends them back."""
 from multiprocessing.connection import Client, Listener
@@ -39,7 +39,7 @@ def connect():
 
 if assigned.rank == 0:
     listener = Listener(ADDRESS, backlog=assigned.workers)
-    others = [listener.accept() for _ in range(assigned.workers - 1)]
+    others = [listener.accept() for _ in assigned.addresses[1:]]
 else:
     server = connect()
 
@@ -146,14 +146,24 @@ def test_a_folder_has_its_files_in_order(tmp_path):
         files_in([tmp_path / "empty"])
 
 
-def test_a_right_program_is_right_whatever_carries_its_gradients(tmp_path):
-    for workers in (1, 2, 4):
-        found = marked(RIGHT, workers, tmp_path, launcher="processes")
-        assert (found.verdict, found.sentences) == ("right", ()), (tmp_path / "log").read_text()
-        assert found.shares == pytest.approx([1 / workers] * workers, abs=1e-4)
-        assert (found.velocity, found.decay) == pytest.approx((0.5, 0.001), abs=1e-4)
-        assert found.samples_per_second > 0
-        assert len({step.step for step in found.reading.steps}) >= FIRST_STEPS + LATER_UPDATES
+@pytest.mark.parametrize(
+    ("workers", "options", "shares"),
+    [
+        (1, {}, [1]),
+        (2, {}, [0.5, 0.5]),
+        (4, {}, [0.25] * 4),
+        # One process has all rows of two workers, or each of two processes the whole batch.
+        (2, {"launcher": "python"}, [0.5, 0.5]),
+        (2, {"rows": "whole"}, [1]),
+    ],
+)
+def test_a_right_program_is_right_whatever_carries_its_gradients(tmp_path, workers, options, shares):
+    found = marked(RIGHT, workers, tmp_path, **{"launcher": "processes"} | options)
+    assert (found.verdict, found.sentences) == ("right", ()), (tmp_path / "log").read_text()
+    assert found.shares == pytest.approx(shares, abs=1e-4)
+    assert (found.velocity, found.decay) == pytest.approx((0.5, 0.001), abs=1e-4)
+    assert found.samples_per_second > 0
+    assert len({step.step for step in found.reading.steps}) >= FIRST_STEPS + LATER_UPDATES
 
 
 @pytest.mark.parametrize(

@@ -206,6 +206,11 @@ def with_row(change: Callable) -> Callable:
     return rows
 
 
+def dealt(*workers: int, later: int = 0) -> Callable:
+    """The rows of these workers, in a step that is so much later."""
+    return lambda task, step, _: [shards(task, step + later, len(workers))[worker] for worker in workers]
+
+
 def cut_at(position):
     """The batch cut into two parts of different size."""
 
@@ -307,25 +312,13 @@ OTHERS = {
         "In layer1.weight, layer1.bias alone: Each replica",
     ),
     "decay missing, of biases": ({"sgd": sgd_but(BIASES, weight_decay=0.0)}, "In the biases alone: The weights"),
-    "the same rows": (
-        {"rows": lambda task, step, workers: [shards(task, step, workers)[0]] * workers},
-        "Worker 1 has the rows of worker 0. Give each worker rows of its own.",
-    ),
-    "another's rows": (
-        {"rows": lambda task, step, workers: shards(task, step, workers)[::-1]},
-        "Worker 0 has the rows of worker 1.",
-    ),
+    "the same rows": ({"rows": dealt(0, 0)}, "Worker 1 has the rows of worker 0. Give each worker rows of its own."),
+    "another's rows": ({"rows": dealt(1, 0)}, "Worker 0 has the rows of worker 1."),
     "rounded, to float16": ({"combine": combined(lambda value: np.float32(np.float16(value)))}, "e-04 stand beside"),
     "rows, of which one is lost": ({"rows": with_row(lambda rows: rows[1:])}, "row 0 0.00 times"),
     "rows, uneven": ({"rows": cut_at(40)}, "In step 0 rows counted 0.80 to 1.30 times: parts of different size are"),
-    "rows, of the next batch": (
-        {"rows": lambda task, step, workers: shards(task, step + 1, workers)},
-        "In step 0 64 rows of the next step's batch counted in place of its own.",
-    ),
-    "another order": (
-        {"rows": lambda task, step, workers: shards(task, step + 7, workers)},
-        "from that of its rows at the same weights: other rows, another network or another loss.",
-    ),
+    "rows, of the next batch": ({"rows": dealt(0, 1, later=1)}, "In step 0 64 rows of the next step's batch counted"),
+    "another order": ({"rows": dealt(0, 1, later=7)}, "from that of its rows at the same weights: other rows"),
     "other weights": ({"begin": moved}, "The weights before the first step are 6.5e-03 from the contract's."),
     "not broadcast": ({"begin": moved_apart, "apart": True}, "Replicas began with different weights: "),
     "not exchanged, from a step on": (

@@ -1,6 +1,6 @@
 """common/contract/collective_meanings.py: each meaning in plain Python, and messages by which a wrong result shows."""
 
-from itertools import combinations
+from itertools import chain, combinations
 from typing import get_args
 
 import numpy as np
@@ -21,30 +21,19 @@ IN_PLAIN_PYTHON = {
     "send_receive": lambda given, rank, ranks: given[0] if rank == ranks - 1 else None,
     "broadcast": lambda given, rank, ranks: given[0],
     "scatter": lambda given, rank, ranks: block(given[0], rank, ranks),
-    "gather": lambda given, rank, ranks: one_after_another(given) if rank == 0 else None,
-    "all_gather": lambda given, rank, ranks: one_after_another(given),
+    "gather": lambda given, rank, ranks: [*chain(*given)] if rank == 0 else None,
+    "all_gather": lambda given, rank, ranks: [*chain(*given)],
     "reduce": lambda given, rank, ranks: [sum(each) for each in zip(*given, strict=True)] if rank == 0 else None,
     "reduce_scatter": lambda given, rank, ranks: block([sum(each) for each in zip(*given, strict=True)], rank, ranks),
     "all_reduce": lambda given, rank, ranks: [sum(each) for each in zip(*given, strict=True)],
-    "all_to_all": lambda given, rank, ranks: one_after_another([block(each, rank, ranks) for each in given]),
+    "all_to_all": lambda given, rank, ranks: [*chain(*(block(each, rank, ranks) for each in given))],
     "barrier": lambda given, rank, ranks: None,
-}
-
-# Bytes over S that nccl-tests' doc/PERFORMANCE.md has one rank's link carry.
-BUS_FACTORS = {
-    **dict.fromkeys(Collective, lambda n: 1),
-    **dict.fromkeys(CUT, lambda n: (n - 1) / n),
-    "all_reduce": lambda n: 2 * (n - 1) / n,
 }
 
 
 def block(values, rank, ranks):
     length = len(values) // ranks
     return values[rank * length : (rank + 1) * length]
-
-
-def one_after_another(lists):
-    return [value for each in lists for value in each]
 
 
 @pytest.mark.parametrize("collective", Collective)
@@ -63,7 +52,10 @@ def test_what_every_rank_has_afterwards_is_what_plain_python_says(collective, ra
 @pytest.mark.parametrize("collective", Collective)
 @pytest.mark.parametrize("ranks", [2, 3, 100])
 def test_bus_factors_are_those_of_nccl_tests(collective, ranks):
-    assert MEANINGS[collective].bus_factor(ranks) == pytest.approx(BUS_FACTORS[collective](ranks))
+    """Bytes over S that nccl-tests' doc/PERFORMANCE.md has one rank's link carry."""
+    share = (ranks - 1) / ranks
+    factors = {"all_reduce": 2 * share} | dict.fromkeys(CUT, share)
+    assert MEANINGS[collective].bus_factor(ranks) == pytest.approx(factors.get(collective, 1))
 
 
 @given(st.sampled_from(sorted(Collective)), st.integers(0, 400), st.sampled_from([1, 2, 4, 8]), RANKS)

@@ -1,4 +1,4 @@
-"""Files of a user's own: exercises and what fills them, real mistakes, and a right file with what to change in it."""
+"""Files of a user's own: exercises, what fills them, and real mistakes; and how to start one."""
 
 import re
 import textwrap
@@ -85,53 +85,6 @@ UNFILLED = {
 }
 """The kind of mistake in each exercise before its gaps are filled."""
 
-NOT_IN_A_FILE = {"exchanged", "micro-batches summed", "mean of means"}
-"""Kinds that aren't told of a file: an assignment always asks for an exchange, and of micro-batches it knows nothing.
-
-Summed micro-batches are "accumulated" there, and a mean of means is told by its rows.
-"""
-
-_DIVIDE = "        parameter.grad /= size\n"
-_EACH = "    for parameter in model.parameters():\n        "
-_ZERO = "    optimizer.zero_grad()\n"
-_STEP = "    optimizer.step()\n"
-_BACKWARD = "    loss.backward()\n"
-_DECAY = ", weight_decay=sgd.weight_decay"
-
-EDITS = {
-    "frozen": ("SGD(model.parameters()", "SGD([*model.parameters()][1:]"),
-    "summed": (_DIVIDE, ""),
-    "rate times workers": ("sgd.learning_rate", "sgd.learning_rate * size"),
-    "dampened": (_DECAY, f"{_DECAY}, dampening=0.5"),
-    "sum over rows": (_BACKWARD, "    (loss * len(labels)).backward()\n"),
-    "one step old": (
-        _STEP,
-        f"{_EACH}fresh = parameter.grad.clone()\n"
-        "        parameter.grad.copy_(getattr(parameter, 'late', fresh))\n"
-        f"        parameter.late = fresh\n{_STEP}",
-    ),
-    "nesterov": (_DECAY, f"{_DECAY}, nesterov=True"),
-    "momentum lost": (_STEP, f"    optimizer.state.clear()\n{_STEP}"),
-    "other momentum": ("momentum=sgd.momentum", "momentum=0.9"),
-    "decay missing": (_DECAY, ""),
-    "decoupled decay": (
-        _STEP,
-        "    optimizer.param_groups[0]['weight_decay'] = 0.0\n"
-        f"{_EACH}parameter.data *= 1 - sgd.learning_rate * sgd.weight_decay\n{_STEP}",
-    ),
-    "other decay": (_DECAY, f"{_DECAY} * 10"),
-    "other rate": ("sgd.learning_rate", "sgd.learning_rate * 1.3"),
-    "factor": (_BACKWARD, "    (loss * 0.3).backward()\n"),
-    "clipped": (_STEP, f"    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)\n{_STEP}"),
-    "worker left out": (_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad *= dist.get_rank() < size - 1\n"),
-    "uneven": (_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad *= 2 * (size - dist.get_rank()) / (size + 1)\n"),
-    "maximum": (f"(parameter.grad)\n{_DIVIDE}", "(parameter.grad, dist.ReduceOp.MAX)\n"),
-    "activation": ("ReLU", "Tanh"),
-    "rounded": (_BACKWARD, f"{_BACKWARD}{_EACH}parameter.grad.copy_(parameter.grad.bfloat16())\n"),
-    "rows": (_ZERO, f"{_ZERO}    features[0], labels[0] = features[1], labels[1]\n"),
-}
-"""What to change in a right file to make a kind of mistake that neither the gallery nor an exercise makes."""
-
 
 def filled(exercise: str) -> str:
     """The exercise with its gaps filled in."""
@@ -140,13 +93,6 @@ def filled(exercise: str) -> str:
         gap = GAP.search(source)
         source = source.replace(gap[0], textwrap.indent(lines.strip() + "\n", gap[1]), 1)
     return source
-
-
-def program(kind: str) -> str:
-    """A file that makes this kind of mistake."""
-    source, (before, after) = filled("sync_sgd"), EDITS[kind]
-    assert before in source, before
-    return source.replace(before, after)
 
 
 def marked(source: str, workers: int, folder: Path, **options: object) -> Mark:
