@@ -192,10 +192,8 @@ STYLES = {
     "plainly": "{}",
     "gzipped": "{}.gz",
     "with a dot": "{dotted}",
-    "with a dot, gzipped": "{dotted}.gz",
     "in folders of their names": "{}/{}",
     "with a dot, in folders of their names": "{}/{dotted}",
-    "as EMNIST's": "emnist-balanced-{test}",
     "as EMNIST's, gzipped": "emnist-balanced-{test}.gz",
 }
 
