@@ -102,10 +102,7 @@ BAD = {
         "got 2 arrays of weights, and the network has 6",
     ),
     "many_losses.py": (changed("computed.loss)", "computed.row_losses)"), "got 64 losses, where one belongs"),
-    "not_finite.py": (
-        changed("assigned.learning_rate * velocity", "np.inf * velocity"),
-        "Rank 0's weights aren't finite",
-    ),
+    "not_finite.py": (changed("assigned.learning_rate *", "np.inf *"), "Rank 0's weights aren't finite"),
     "breaks.py": ("raise RuntimeError('no GPU')\n", "RuntimeError: no GPU"),
     "mocks_a_loss.py": (changed("computed.loss)", "0.01)"), "loss in step 0 is"),
 }

@@ -97,10 +97,6 @@ def scaled(factor):
     return combined(lambda value: np.float32(factor) * value)
 
 
-def own(gradients, replica):
-    return gradients[replica]
-
-
 def weighted(*shares):
     """Count each worker's gradient so often."""
     return lambda gradients, replica: {
@@ -114,6 +110,9 @@ def but_for(names):
     return lambda gradients, replica: {
         name: (gradients[replica] if name in names else mean_of(gradients))[name] for name in NAMES
     }
+
+
+own = but_for(NAMES)
 
 
 def up_to(step, first, then):
@@ -232,12 +231,11 @@ def by_rows(update):
     return dataclasses.replace(update, declared=dataclasses.replace(update.declared, shares=(0.75, 0.25)))
 
 
-def moved(task, replica, by=0.001):
-    return {name: value + np.float32(by) for name, value in model.initial_weights(task).items()}
-
-
-def moved_apart(task, replica):
-    return moved(task, replica, 0.001 * replica)
+def moved(*by: float) -> Callable:
+    """Each replica's initial weights moved by so much."""
+    return lambda task, replica: {
+        name: value + np.float32(by[replica]) for name, value in model.initial_weights(task).items()
+    }
 
 
 def part_of_own(gradients, replica):
@@ -319,8 +317,8 @@ OTHERS = {
     "rows, uneven": ({"rows": cut_at(40)}, "In step 0 rows counted 0.80 to 1.30 times: parts of different size are"),
     "rows, of the next batch": ({"rows": dealt(0, 1, later=1)}, "In step 0 64 rows of the next step's batch counted"),
     "another order": ({"rows": dealt(0, 1, later=7)}, "from that of its rows at the same weights: other rows"),
-    "other weights": ({"begin": moved}, "The weights before the first step are 6.5e-03 from the contract's."),
-    "not broadcast": ({"begin": moved_apart, "apart": True}, "Replicas began with different weights: "),
+    "other weights": ({"begin": moved(0.001)}, "The weights before the first step are 6.5e-03 from the contract's."),
+    "not broadcast": ({"begin": moved(0, 0.001), "apart": True}, "Replicas began with different weights: "),
     "not exchanged, from a step on": (
         {"combine": up_to(15, mean_of, own), "apart": True},
         "From a step after 2 on, 19 at the latest: Each replica",
@@ -354,7 +352,7 @@ TWO = [
         "averaged. Divide by the world size",
         "16 bits. Keep them in",
     ),
-    ({"combine": sum_of, "begin": moved}, "from the contract's", "summed, not averaged"),
+    ({"combine": sum_of, "begin": moved(0.001)}, "from the contract's", "summed, not averaged"),
     (MADE["not sent"][0] | {"taught": {"weight_decay": 0.0}}, "aren't sent to all", "there is no weight decay"),
 ]
 """Launches that make two mistakes, and what is said of each."""

@@ -16,11 +16,7 @@ from common.contract.task import Task
         ("missing:rank=1", Fault("missing", 1), "rank 1 missing"),
         ("server:index=0,step=150", Fault("server", index=0, step=150), "server 0 killed at step 150"),
         ("host:name=host2,step=150", Fault("host", name="host2", step=150), "host2 lost at step 150"),
-        (
-            "cable:name=host2,step=150,seconds=5",
-            Fault("cable", name="host2", step=150, seconds=5.0),
-            "host2 cut off for 5 s at step 150",
-        ),
+        ("cable:name=a,step=9,seconds=5", Fault("cable", name="a", step=9, seconds=5.0), "a cut off for 5 s at step 9"),
     ],
 )
 def test_every_kind_has_its_values_and_its_words(text, fault, words):

@@ -27,7 +27,7 @@ def updated(task, gradients, weight=1.0):
     for step, gradient in enumerate(gradients):
         model.update(task, state, {"layer0.weight": np.array([[gradient]])}, step)
         values.append(state["layer0.weight"].item())
-    return values, state
+    return values
 
 
 def test_losses_and_gradients_of_cases_worked_out_by_hand():
@@ -68,15 +68,13 @@ def test_the_mean_of_the_shards_gradients_is_the_gradient_of_the_global_batch(se
 def test_sgd_with_momentum_weight_decay_and_a_schedule_is_that_of_torch():
     task = dataclasses.replace(ONE_WEIGHT, momentum=0.9)
     # m: 0.5, then 0.9 * 0.5 + 0.25 = 0.7, then 0.9 * 0.7 + 0 = 0.63.
-    values, state = updated(task, [0.5, 0.25, 0.0])
-    assert values == pytest.approx([0.95, 0.88, 0.817])
-    assert state["layer0.weight.momentum"].item() == pytest.approx(0.63)
+    assert updated(task, [0.5, 0.25, 0.0]) == pytest.approx([0.95, 0.88, 0.817])
     task = dataclasses.replace(ONE_WEIGHT, momentum=0.9, weight_decay=0.1)
     # g: 0.5 + 0.1 * 1 = 0.6, w = 0.94; g: 0.25 + 0.1 * 0.94 = 0.344, m: 0.9 * 0.6 + 0.344 = 0.884, w = 0.8516.
-    assert updated(task, [0.5, 0.25])[0] == pytest.approx([0.94, 0.8516])
+    assert updated(task, [0.5, 0.25]) == pytest.approx([0.94, 0.8516])
     task = dataclasses.replace(ONE_WEIGHT, momentum=0.5, final_learning_rate=0.0, decay_steps=2)
     # Rates 0.1, 0.05, 0; m: 1, 1.5, 1.75.
-    assert updated(task, [1.0, 1.0, 1.0])[0] == pytest.approx([0.9, 0.825, 0.825])
+    assert updated(task, [1.0, 1.0, 1.0]) == pytest.approx([0.9, 0.825, 0.825])
     task = Task(dimensions=(1, 1), learning_rate=0.5, weight_decay=0.1)
     state = {"layer0.weight": np.array([[2.0]]), "layer0.bias": np.array([4.0])}
     model.update(task, state, {name: np.zeros_like(value) for name, value in state.items()}, 0)

@@ -16,12 +16,10 @@ TASK = Task(activation="tanh")
 @pytest.mark.parametrize("rows_at_once", [100, 2048])
 def test_the_training_loss_is_the_mean_over_all_training_rows_however_many_come_at_once(monkeypatch, rows_at_once):
     monkeypatch.setattr(oracle, "_ROWS_AT_ONCE", rows_at_once)
-    task = Task()
-    weights = model.initial_weights(task)
-    rows = dataset.load(task)
+    weights, rows = model.initial_weights(TASK), dataset.load(TASK)
     exact = {name: value.astype(np.float64) for name, value in weights.items()}
-    expected = model.loss_and_gradients(task, exact, rows.train_features.astype(np.float64), rows.train_labels)
-    assert oracle.training_loss(task, weights) == pytest.approx(expected.loss, rel=1e-12)
+    expected = model.loss_and_gradients(TASK, exact, rows.train_features.astype(np.float64), rows.train_labels)
+    assert oracle.training_loss(TASK, weights) == pytest.approx(expected.loss, rel=1e-12)
 
 
 @pytest.mark.filterwarnings("error")

@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 
 from common.contract import dataset
 from common.contract.rows import Batch, Piece, RowOrder, Share, global_batch, share_of
-from common.contract.task import PRESETS, Task
+from common.contract.task import Task
 from common.contract.work import Work
 from common.errors import UserError
-
-DIGITS = PRESETS["digits"]
 
 ROWS, LOCAL_ROWS, WORLD_SIZES = st.integers(1, 60), st.integers(1, 20), st.integers(1, 8)
 SEEDS, STEPS = st.integers(0, 2**32), st.integers(1, 12)
@@ -108,7 +106,7 @@ def test_the_sizes_that_a_refusal_names_do_divide_and_are_the_nearest(batch, wor
 
 
 def test_a_batch_gathers_its_rows_when_it_is_asked_into_a_buffer_if_it_has_one():
-    rows = dataset.load(DIGITS)
+    rows = dataset.load(Task())
     batch = Batch(7, np.array([5, 3, 3]), rows)
     assert np.array_equal(batch.features, rows.train_features[[5, 3, 3]])
     assert np.array_equal(batch.labels, rows.train_labels[[5, 3, 3]])
