@@ -1,6 +1,6 @@
-"""common/check: real mistakes are named, and filled exercises pass, each in launches of its own.
+"""common/check: real mistakes are named, right files are right, and filled exercises pass, each in its own launches.
 
-All numbers of workers are in the grid of `nox -s contract`.
+Every kind in every framework, and all numbers of workers, are in the grid of `nox -s contract`.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ from common.contract.mistakes import CAUSES, MISTAKES
 from common.declarations import catalogue
 from common.paths import ROOT
 from tests.common.check import user_files
+from tests.common.check.kinds import EDITS, NOT_IN_A_FILE, TEMPLATES, program
 from tests.common.contract.launches_in_numpy import MADE, steps_of
 from tests.grid import in_grid
 
@@ -49,6 +50,31 @@ def test_every_file_of_the_gallery_is_tried_and_stands_in_the_readme_with_its_pr
         project, number = source.removeprefix('"""').partition(":")[0].split(", ")
         assert f"[{project} {number.split()[-1]}]" in table, name
         assert f"(../../tests/common/check/gallery/{name}.py)" in table, name
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("framework", [name for name in TEMPLATES if name != "torch"])
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_a_right_file_is_right(framework, workers, tmp_path):
+    """Torch's is an exercise that is filled."""
+    found = user_files.marked(program(framework), workers, tmp_path)
+    assert (found.verdict, found.sentences) == ("right", ())
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize(("framework", "kind"), [(name, kind) for name, edits in EDITS.items() for kind in edits])
+def test_every_kind_is_named_in_every_framework(framework, kind, workers, tmp_path):
+    assert_named(user_files.marked(program(framework, kind), workers, tmp_path), kind)
+
+
+def test_every_kind_that_a_file_can_make_is_made_in_files_half_of_them_in_each_framework():
+    kinds = {*REMEDIES} - NOT_IN_A_FILE
+    assert {*EDITS["torch"], *user_files.REAL.values(), *user_files.UNFILLED.values()} >= kinds
+    for framework, edits in EDITS.items():
+        assert len(edits) >= len(kinds) / 2
+        assert {*edits} <= kinds
+        assert len({program(framework), *(program(framework, kind) for kind in edits)}) == len(edits) + 1
 
 
 def test_a_row_at_a_kink_in_the_first_step_tells_no_other_weights():
