@@ -1,16 +1,13 @@
 """The one launch of every strategy that several tests of the contract look at."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from common.declarations.catalogue import strategies
 from common.records.files import read_record
 from common.records.training import Record
 from tests.conftest import Launched
-from tests.contract.cases import cases_of, grid_cases_of
-from tests.contract.worlds import is_left_to_the_grid, train_all
+from tests.contract.worlds import cases_of, grid_of, is_left_to_the_grid, train_all
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -27,18 +24,15 @@ def trained(tmp_path_factory):
 
     With a number of workers they are the cases of the grid.
     """
-    folders: dict[tuple[str, int | None], Path] = {}
 
     @cache
     def train(name, workers):
-        folder = folders[name, workers] = tmp_path_factory.mktemp(name)
-        cases = grid_cases_of(name, workers, folder) if workers else cases_of(name, folder)
-        return train_all(strategies()[name], cases)
+        folder = tmp_path_factory.mktemp(name)
+        return folder, *train_all(name, grid_of(name, workers, folder) if workers else cases_of(name, folder))
 
     def what_is_left(name, case, workers=None):
-        status, output = train(name, workers)
+        folder, status, output = train(name, workers)
         assert status == 0, output
-        folder = folders[name, workers]
         record = folder / f"{case}.json"
         return Launched(status, output, read_record(record, Record) if record.exists() else None, folder)
 

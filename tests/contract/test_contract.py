@@ -17,18 +17,23 @@ from common.declarations.catalogue import strategies
 from common.declarations.strategy import SHARDING_OF
 from common.records.certificate import NOT_COMPARED, final_weights
 from tests.conftest import oracle_of, weight_deviation
-from tests.contract.cases import (
+from tests.contract.worlds import (
+    ALONE,
+    ASYNCHRONOUS,
+    FOLLOWING,
+    HOSTILE,
     INTERRUPTED,
+    OPTIMIZER,
+    PROXIES,
     WORLDS,
-    asynchronous_without_exchange,
-    case_of,
-    following,
+    cases_of,
+    contract_task,
     grid_of,
     launches,
-    with_option,
-    without_exchange,
+    of_kind,
+    synchronous,
+    worlds,
 )
-from tests.contract.worlds import HOSTILE, OPTIMIZER, PROXIES, contract_task, synchronous, worlds
 from tests.launching import assert_follows, require_private_networks
 
 COPIES_BY_WORK = {
@@ -57,13 +62,11 @@ def test_a_launch_of_its_own_follows_the_oracle(
     assert launched.record.backend.startswith(options.get("backend", ""))
 
 
-@pytest.mark.parametrize(
-    ("strategy", "case"), [(name, case) for name in WORLDS for case in (*following(name), *with_option(name, False))]
-)
+@pytest.mark.parametrize(("strategy", "case"), of_kind(FOLLOWING))
 def test_a_strategy_follows_the_oracle_in_every_case(strategy, case, trained, comparison_of):
     """That what starts apart follows it proves that it is the broadcast that mends it."""
     launched = trained(strategy, case)
-    asked = case_of(strategy, case, launched.folder)
+    asked = cases_of(strategy, launched.folder)[case]
     assert_follows(launched, comparison_of(launched, asked.task))
     assert launched.record.first_step == (60 if case == "resumed" else 0)
     assert launched.record.options.items() >= asked.options.items()
@@ -71,11 +74,11 @@ def test_a_strategy_follows_the_oracle_in_every_case(strategy, case, trained, co
 
 @pytest.mark.parametrize("strategy", WORLDS)
 def test_a_launch_in_a_shell_of_another_world_names_what_it_leaves_out_of_it(strategy, trained):
-    [note] = [line for line in trained(strategy, following(strategy)[0]).output.splitlines() if "another: " in line]
+    [note] = [line for line in trained(strategy, "first").output.splitlines() if "another: " in line]
     assert {*note.partition("another: ")[2].rstrip(".").split(", ")} == {*HOSTILE} - {*PROXIES}
 
 
-@pytest.mark.parametrize("strategy", [name for name in WORLDS if without_exchange(name) and strategies()[name].alone])
+@pytest.mark.parametrize("strategy", [name for name, _ in of_kind(ALONE) if strategies()[name].alone])
 def test_without_exchange_every_worker_does_what_the_declaration_says(strategy, trained, comparison_of):
     launched = trained(strategy, "without_exchange")
     assert_follows(launched, comparison_of(launched))
@@ -84,9 +87,7 @@ def test_without_exchange_every_worker_does_what_the_declaration_says(strategy, 
     assert comparison_of(launched).updates == 5 * models
 
 
-@pytest.mark.parametrize(
-    "strategy", [name for name in WORLDS if without_exchange(name) and not strategies()[name].alone]
-)
+@pytest.mark.parametrize("strategy", [name for name, _ in of_kind(ALONE) if not strategies()[name].alone])
 def test_without_exchange_and_without_a_recipe_of_that_all_rows_are_used_and_all_weights_move(
     strategy, trained, comparison_of
 ):
@@ -106,13 +107,13 @@ def test_without_exchange_and_without_a_recipe_of_that_all_rows_are_used_and_all
     assert all((weights[name] != initial[name]).mean() > 0.9 for name in initial)
 
 
-@pytest.mark.parametrize("strategy", [name for name in WORLDS if asynchronous_without_exchange(name)])
-def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_model(strategy, trained):
+@pytest.mark.parametrize(("strategy", "case"), of_kind(ASYNCHRONOUS))
+def test_without_exchange_every_asynchronous_step_goes_on_with_one_workers_own_model(strategy, case, trained):
     """Which worker takes a step is chance: it is the one whose model, trained on its earlier steps alone, has the loss.
 
     Steps that update a model that all share fail: its losses follow no such model, or follow one that took every step.
     """
-    launched = trained(strategy, "asynchronous_without_exchange")
+    launched = trained(strategy, case)
     task, record = launched.task, launched.record
     assert not record.synchronous
     assert (len(record.losses), sum(record.examples_by_rank)) == (task.steps, task.steps * task.batch)
@@ -163,7 +164,7 @@ def test_checkpoints_on_the_way_are_measured_and_the_last_one_is_gone_on_from(st
 @pytest.mark.parametrize("strategy", WORLDS)
 def test_the_momentum_that_is_saved_is_the_oracles_too(strategy, trained):
     """Keras keeps another momentum than torch: with that, each strategy can go on with a checkpoint of any other."""
-    launched = trained(strategy, "momentum" if "momentum" in following(strategy) else "first")
+    launched = trained(strategy, "momentum" if "momentum" in cases_of(strategy) else "first")
     task = launched.task
     expected = oracle_of(maths_of(task), launched.record.examples_per_step, task.steps).state
     saved = load_file(launched.folder / launched.record.checkpoint)
@@ -199,15 +200,12 @@ def test_a_step_sends_the_bytes_of_the_algorithm_that_the_library_runs(strategy,
     assert record.wire_bytes_per_step == pytest.approx(expected, rel=0.03)
 
 
-@pytest.mark.parametrize(
-    ("strategy", "case"),
-    [(name, case) for name in WORLDS for case in without_exchange(name) + asynchronous_without_exchange(name)],
-)
+@pytest.mark.parametrize(("strategy", "case"), of_kind(ALONE, ASYNCHRONOUS))
 def test_without_exchange_no_gradient_is_sent(strategy, case, trained):
     """What coordinates the workers is sent all the same: numbers of rows to servers' workers, Horovod's agreements."""
     require_private_networks()
     record = trained(strategy, case).record
-    assert record.synchronous is (case not in asynchronous_without_exchange(strategy))
+    assert record.synchronous is (cases_of(strategy)[case].kind == ALONE)
     assert not record.exchange
     assert record.wire_bytes_per_step < model.parameter_bytes(record.task) / 2
 
