@@ -1,16 +1,15 @@
-"""The direction of imports, and that importing a module of ours does nothing, read from the source."""
+"""The direction of imports, whom modules name, and that importing one does nothing, read from the source."""
 
 import ast
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from common.declarations import catalogue
+from common.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod", "jax", "jaxlib", "accelerate", "deepspeed", "ray"}
 AROUND_TORCH = {"accelerate", "deepspeed", "ray"}
 COMMON, REPORTS = ROOT / "common", ROOT / "reports"
@@ -70,21 +69,29 @@ FORBIDDEN["tf_impl"] |= {"torch", "horovod"}
 
 
 @cache
-def modules_in_package(path, package="common"):
-    """Modules of `package` that a file imports anywhere, by their full names."""
+def imports_of(source, package):
+    """Full names of everything that the source imports anywhere, in functions and by name at run time too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == package:
-            paths = {alias.name: ROOT / node.module.replace(".", "/") / alias.name for alias in node.names}
-            modules = [name for name, path in paths.items() if path.is_dir() or path.with_suffix(".py").exists()]
-            found |= {f"{node.module}.{name}" for name in modules} or {node.module}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{package if node.level else node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+            found |= {argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)}
     return found
+
+
+def tops_of(path, package):
+    """Top-level names of everything that a file of the package imports."""
+    return {name.partition(".")[0] for name in imports_of(path.read_text(), package)}
 
 
 def rooms_of(path, package):
     """The rooms of `package` that a file imports, but its own; a module that lies loose is its own room."""
     own = path.relative_to(ROOT).with_suffix("").parts[1] if path.is_relative_to(ROOT / package) else ""
-    return {[*name.split("."), package][1] for name in modules_in_package(path, package)} - {own, package}
+    names = imports_of(path.read_text(), package)
+    return {name.split(".")[1] for name in names if name.startswith(f"{package}.")} - {own}
 
 
 def modules_in(*folders):
@@ -95,37 +102,24 @@ def modules_in(*folders):
 EVERY_MODULE = modules_in(COMMON, REPORTS, *IMPLEMENTATIONS)
 
 
-@cache
-def imports_of(source, package):
-    """Top-level names of everything that the source imports anywhere, in functions and by name at run time too."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found.add(package if node.level else node.module)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
-            found |= {argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)}
-    return {name.partition(".")[0] for name in found}
-
-
 def doings_of(source):
     """What the source does when it is imported, beside definitions and the one documented line."""
     return [ast.unparse(node) for node in ast.parse(source).body if not _is_definition(node)]
 
 
 def _is_definition(node):
-    if isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return True
-    if isinstance(node, ast.Assign):
-        names = [name for target in node.targets for name in (target.elts if hasattr(target, "elts") else [target])]
-        return all(isinstance(name, ast.Name) for name in names)
-    if isinstance(node, ast.AnnAssign):
-        return isinstance(node.target, ast.Name)
-    if isinstance(node, ast.If):
-        return ast.unparse(node.test) in ("__name__ == '__main__'", "TYPE_CHECKING")
-    is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return is_docstring or ast.unparse(node) in PATH_LINES
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return True
+        case ast.Assign() | ast.AnnAssign():
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [each for target in targets for each in ast.walk(target)]
+            return not any(isinstance(each, ast.Attribute | ast.Subscript) for each in names)
+        case ast.If():
+            return ast.unparse(node.test) in ("__name__ == '__main__'", "TYPE_CHECKING")
+        case ast.Expr(ast.Constant()):
+            return True
+    return ast.unparse(node) in PATH_LINES
 
 
 def run_apart(*words):
@@ -142,20 +136,20 @@ def test_the_folders_are_where_these_tests_look_for_them():
 
 @pytest.mark.parametrize("folder", FORBIDDEN)
 def test_a_folder_imports_no_framework_of_others_and_nothing_of_ours_that_it_may_not(folder):
-    found = {path: imports_of(path.read_text(), folder) & FORBIDDEN[folder] for path in modules_in(ROOT / folder)}
+    found = {path: tops_of(path, folder) & FORBIDDEN[folder] for path in modules_in(ROOT / folder)}
     assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_what_is_copied_elsewhere_imports_one_framework_and_nothing_of_ours():
-    assert imports_of(COPIED.read_text(), "common") - sys.stdlib_module_names == {"torch", "safetensors"}
+    assert tops_of(COPIED, "common") - sys.stdlib_module_names == {"torch", "safetensors"}
     assert doings_of(COPIED.read_text()) == []
-    assert not any("common.check.watch" in modules_in_package(path) for path in EVERY_MODULE)
+    assert not any("common.check.watch" in name for path in EVERY_MODULE for name in imports_of(path.read_text(), ""))
 
 
 def test_a_process_of_horovod_imports_the_model_of_one_framework_alone():
     for path in [path for path in modules_in(ROOT / "horovod_impl") if path.stem != "strategies"]:
-        modules = [modules_in_package(path, neighbour) for neighbour in NEIGHBOURS["horovod_impl"]]
-        assert {name.split(".")[1] for names in modules for name in names} <= LENT, path
+        modules = [rooms_of(path, neighbour) for neighbour in NEIGHBOURS["horovod_impl"]]
+        assert set().union(*modules) <= LENT, path
         assert not all(modules), path
 
 
@@ -174,12 +168,11 @@ def test_only_what_every_room_needs_lies_loose_in_common():
 
 
 def test_what_the_noxfile_needs_is_imported_by_a_python_without_any_package():
-    modules = sorted(modules_in_package(ROOT / "noxfile.py"))
-    program = (
-        f"import importlib, sys; sys.path.insert(0, {str(ROOT)!r}); "
-        f"[importlib.import_module(name) for name in {modules}]; "
-        "from common.declarations import catalogue; catalogue.strategies(); catalogue.libraries(); catalogue.ways()"
-    )
+    imports = [node for node in ast.parse((ROOT / "noxfile.py").read_text()).body if isinstance(node, ast.ImportFrom)]
+    ours = [ast.unparse(node) for node in imports if node.module.partition(".")[0] in OURS]
+    assert "from common.declarations import catalogue" in ours
+    begin = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
+    program = "\n".join([begin, *ours, "catalogue.strategies(); catalogue.libraries(); catalogue.ways()"])
     assert run_apart("-I", "-S", "-c", program) == (0, "", "")
 
 
@@ -214,14 +207,45 @@ def test_no_module_of_ours_is_named_after_a_library():
 @pytest.mark.parametrize(
     ("source", "imported", "doings"),
     [
-        ("import torch.nn as nn\nprint('hello')", {"torch"}, 1),
-        ("def late():\n    from horovod import torch\nos.environ['A'] = 'b'", {"horovod"}, 1),
+        ("import torch.nn as nn\nprint('hello')", {"torch.nn"}, 1),
+        ("def late():\n    from horovod import torch\nos.environ['A'] = 'b'", {"horovod.torch"}, 1),
         ("try:\n    import torch\nexcept ImportError:\n    torch = None", {"torch"}, 1),
-        ("import importlib\nif True:\n    importlib.import_module('keras.layers')", {"importlib", "keras"}, 1),
-        ('from . import model\nA: int = 3\nB, C = 1, 2\n"""Of C."""\nclass D: pass', {"tf_impl"}, 0),
+        ("import importlib\nif True:\n    importlib.import_module('keras.layers')", {"importlib", "keras.layers"}, 1),
+        ('from . import model\nA: int = 3\nB, C = 1, 2\n"""Of C."""\nclass D: pass', {"tf_impl.model"}, 0),
         ("\n".join([*PATH_LINES, 'if __name__ == "__main__":\n    f()']), set(), 0),
     ],
 )
 def test_imports_and_what_is_done_at_import_time_are_found_however_they_are_written(source, imported, doings):
     assert imports_of(source, "tf_impl") == imported
     assert len(doings_of(source)) == doings
+
+
+def names_said_in(source, names):
+    """The declared names that a module says, each with its line: in strings (docstrings too) and in identifiers."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        texts = [getattr(node, name, None) for name in ("id", "attr", "name", "arg", "module")]
+        texts += [node.value] if isinstance(node, ast.Constant) else []
+        text = " ".join(text for text in texts if isinstance(text, str))
+        # The contract's formulas are PyTorch's. An array has the name of an environment in it.
+        text = text.replace("PyTorch's", "").lower().replace("array", "")
+        found |= {(getattr(node, "lineno", 0), name) for name in names if name in text}
+    return found
+
+
+@pytest.mark.parametrize("folder", [COMMON, REPORTS])
+def test_a_folder_that_serves_every_framework_names_no_strategy_framework_environment_or_folder(folder):
+    strategies = catalogue.strategies()
+    folders = {strategy.script.partition("/")[0] for strategy in strategies.values()}
+    names = {*strategies, *catalogue.families(), *folders, *(strategy.framework for strategy in strategies.values())}
+    # What a user's own training imports speaks of that training's framework.
+    paths = [path for path in modules_in(folder) if path != COMMON / "check" / "assignment.py"]
+    said = {path: names_said_in(path.read_text(), names) for path in paths}
+    assert {path: found for path, found in said.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    "source", ["def torch_loss(): pass", "import horovod_impl", "x = 'started by torchrun'", '"""tensorflow"""']
+)
+def test_a_name_is_found_however_it_is_said(source):
+    assert names_said_in(source, {"torch", "tensorflow", "horovod_impl"})
