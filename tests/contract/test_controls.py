@@ -71,11 +71,11 @@ def test_an_option_that_changes_the_maths_trains_and_does_not_follow_the_oracle(
     assert_trains_by_other_maths(launched, comparison_of(launched, asked.task), *asked.options)
 
 
-@pytest.mark.parametrize(("strategy", "preset", "workers", "options", "changed"), in_own_worlds(other_maths=True))
+@pytest.mark.parametrize(("strategy", "preset", "workers", "options"), in_own_worlds(other_maths=True))
 def test_an_option_that_changes_the_maths_of_a_world_trains_and_does_not_follow_the_oracle(
-    strategy, preset, workers, options, changed, launch, comparison_of, tmp_path
+    strategy, preset, workers, options, launch, comparison_of, tmp_path
 ):
-    launched = launch(strategy, contract_task(preset, workers, tmp_path, **changed), **options)
+    launched = launch(strategy, contract_task(preset, workers, tmp_path), **options)
     assert_trains_by_other_maths(launched, comparison_of(launched), next(iter(options)))
 
 

@@ -8,11 +8,13 @@ import ast
 import dataclasses
 import itertools
 import json
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -67,17 +69,18 @@ GRID = {
     "pathway-bias-short_decay": ("pathway", {"batch": 60, "decay_steps": 50, "bias": True}),
     "digits-momentum-weight_decay": ("digits", {"momentum": 0.9, "weight_decay": 0.01, "seed": 2}),
     "digits-tanh-two_layers": ("digits", {"activation": "tanh", "dimensions": (64, 32, 10)}),
+    "digits-tanh-all": ("digits", {"activation": "tanh"} | OPTIMIZER),
+    # What an optimizer of a library's does as the contract has it, although it can't do all of that together.
+    "digits-tanh-momentum": ("digits", {"activation": "tanh", "momentum": 0.9, "final_learning_rate": 0.1}),
+    "digits-tanh-weight_decay": ("digits", {"activation": "tanh", "weight_decay": 0.01}),
+    "digits-tanh-fall": (
+        "digits",
+        {"activation": "tanh", "weight_decay": 0.01, "final_learning_rate": 0.05, "decay_steps": 50},
+    ),
     "mnist_lenet": ("mnist_lenet", {}),
     "wide-tanh": ("wide", {"batch": 64, "steps": 20, "warmup_steps": 5, "activation": "tanh"}),
 }
 """What the grid trains with each number of workers: the preset, and what of it is different."""
-
-OF_A_LIBRARY = [
-    {"momentum": 0.9, "final_learning_rate": 0.1},
-    {"weight_decay": 0.01},
-    {"weight_decay": 0.01, "final_learning_rate": 0.05, "decay_steps": 50},
-]
-"""What an optimizer of a library's does as the contract has it, although it can't do all of that together."""
 
 OFTEN = ("backend", "jit_compile", "adasum", "gradient_hook")
 """Options of a world that every run of the tests tries; the others tune a library, and are tried in the grid."""
@@ -86,17 +89,15 @@ LIMIT_SECONDS, GRID_LIMIT_SECONDS = 400, 900
 """For a launch, of which a slow machine needs four times what a quiet one does."""
 
 PROXIES = dict.fromkeys(("http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"), "http://10.1.2.3:3128")
-HOSTILE = PROXIES | {
+RANKS = dict.fromkeys(("RANK", "LOCAL_RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK"), "3")
+HOSTILE = {
+    **PROXIES,
+    **RANKS,
     "TF_CONFIG": '{"cluster": {"worker": ["10.1.2.3:1", "10.1.2.4:1"]}, "task": {"type": "worker", "index": 0}}',
-    "RANK": "3",
-    "LOCAL_RANK": "3",
     "WORLD_SIZE": "8",
     "MASTER_ADDR": "10.1.2.3",
     "JAX_COORDINATOR_ADDRESS": "10.1.2.3:1",
     "RAY_ADDRESS": "10.1.2.3:6379",
-    "HOROVOD_RANK": "3",
-    "OMPI_COMM_WORLD_RANK": "3",
-    "PMIX_RANK": "3",
     "SLURM_JOB_ID": "12",
     "SLURM_TASKS_PER_NODE": "2(x4)",
 }
@@ -158,25 +159,16 @@ def optimizers(strategy: Strategy, workers: int) -> list[dict[str, float]]:
 
 @cache
 def own_controls(name: str) -> tuple[str, ...]:
-    """What can be broken in the strategy's own exchange, by its folder's controls, which import a framework.
+    """What can be broken in the strategy's own exchange, by the keys of its dictionary in its folder's controls.
 
-    They are the keys of the strategy's dictionary, which is written out, or joined of others, as in `OF_DDP | {...}`.
+    They import a framework, for whose names mocks stand here.
     """
     path = controls_path(strategies()[name])
     body = ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []
-    values = {node.targets[0].id: node.value for node in body if isinstance(node, ast.Assign)}
-
-    def keys_of(value: ast.expr) -> list[str]:
-        match value:
-            case ast.BinOp():
-                return [*keys_of(value.left), *keys_of(value.right)]
-            case ast.Name():
-                return keys_of(values[value.id])
-        return [key.value for key in value.keys]
-
-    controls = values.get("CONTROLS", ast.Dict([], []))
-    of_strategies = zip(controls.keys, controls.values, strict=True)
-    return tuple(dict.fromkeys(key for each, own in of_strategies if each.value == name for key in keys_of(own)))
+    dictionaries = ast.Module([node for node in body if isinstance(node, ast.Assign)], [])
+    names = defaultdict(Mock, CONTROLS={})
+    exec(compile(dictionaries, path, "exec"), {}, names)
+    return tuple(names["CONTROLS"].get(name, ()))
 
 
 def controls_path(strategy: Strategy) -> Path:
@@ -194,15 +186,16 @@ def is_left_to_the_grid(name: str) -> bool:
     return strategy is not next((each for each in alike if each.quick and each.most_workers != 1), None)
 
 
-def options_to_try(name: str) -> list[tuple[dataclasses.Field, object, bool]]:
+def options_to_try(name: str) -> Iterator[tuple[dataclasses.Field, object, bool]]:
     """The strategy's options with each value that the declaration says is to be tried.
 
     The last is whether it can train with that beside other cases, in a world joined for those.
     """
-    strategy, workers = strategies()[name], WORLDS[name]
-    tried = [(each, value) for each in dataclasses.fields(strategy.options) for value in each.metadata["tried"]]
-    able = [can_have(strategy, workers, synchronous(strategy, **{each.name: value}), "digits") for each, value in tried]
-    return [(*pair, is_able and not pair[0].metadata["of_world"]) for pair, is_able in zip(tried, able, strict=True)]
+    strategy = strategies()[name]
+    for each in dataclasses.fields(strategy.options):
+        for value in each.metadata["tried"]:
+            is_able = can_have(strategy, WORLDS[name], synchronous(strategy, **{each.name: value}), "digits")
+            yield each, value, is_able and not each.metadata["of_world"]
 
 
 @cache
@@ -240,8 +233,9 @@ def cases_of(name: str, folder: Path = Path()) -> dict[str, Case]:
     # Where each parameter has an owner, which sends it to all others after the update, replicas that start apart are
     # alike by then.
     if has_replicas and SHARDING_OF not in strategy.compared_with:
-        for case in [case for case, control in DIFFERING.items() if control in own]:
-            add(STOPPED, case, control=DIFFERING[case], check_replicas=True)
+        for case, control in DIFFERING.items():
+            if control in own:
+                add(STOPPED, case, control=control, check_replicas=True)
     if hasattr(strategy.options, "exchange") and workers > 1:
         add(ALONE, "without_exchange", exchange=False)
         if strategy.synchronous_with:
@@ -304,21 +298,17 @@ def train_all(name: str, cases: Mapping[str, Case]) -> tuple[int, str]:
 
 
 def launches() -> list[ParameterSet]:
-    """Launches of worlds of their own that follow the oracle: strategy, preset, workers, options, the task's changes.
+    """Launches of worlds of their own that follow the oracle: strategy, preset, workers and options.
 
     In every run of the tests are two workers of each strategy whose launch of all cases is left to the grid.
     """
     found = in_own_worlds(other_maths=False)
-    for name, workers in worlds("digits"):
-        is_usual, [first, *others] = WORLDS[name] == workers, optimizers(strategies()[name], workers)
-        if not is_usual or is_left_to_the_grid(name):
-            found.append(_launch(is_usual, name, "digits", workers, {}, {"activation": "tanh"} | first))
-        for optimizer in OF_A_LIBRARY if others else ():
-            found.append(_launch(False, name, "digits", workers, {}, {"activation": "tanh"} | optimizer))
-    for name in WORLDS:
+    for name, workers in WORLDS.items():
+        if is_left_to_the_grid(name):
+            found.append(_launch(True, name, "digits", workers))
         if ("backend", "mpi") in [(option.name, value) for option, value, _ in options_to_try(name)]:
-            for preset, workers in itertools.product(("digits", "pathway"), (1, 4)):
-                found.append(_launch(False, name, preset, workers, {"backend": "mpi"}, {}))
+            for preset, count in itertools.product(("digits", "pathway"), (1, 4)):
+                found.append(_launch(False, name, preset, count, backend="mpi"))
     return found
 
 
@@ -341,14 +331,11 @@ def in_own_worlds(other_maths: bool) -> list[ParameterSet]:
             strategy = strategies()[name]
             workers = 2 if can_have(strategy, 2, synchronous(strategy, **options), preset) else 1
             is_often = preset == "digits" and option in OFTEN and often[option] == name
-            found.append(_launch(is_often, name, preset, workers, options, {}))
+            found.append(_launch(is_often, name, preset, workers, **options))
     return found
 
 
-def _launch(
-    is_often: bool, name: str, preset: str, workers: int, options: dict[str, object], changed: dict[str, object]
-) -> ParameterSet:
-    words = [f"{option}-{value}" for option, value in (options | changed).items()]
-    identity = "-".join([name, preset, str(workers), *words])
+def _launch(is_often: bool, name: str, preset: str, workers: int, **options: object) -> ParameterSet:
+    identity = "-".join([name, preset, str(workers), *(f"{option}-{value}" for option, value in options.items())])
     marks = [] if is_often else [pytest.mark.grid]
-    return pytest.param(name, preset, workers, options, changed, marks=marks, id=identity)
+    return pytest.param(name, preset, workers, options, marks=marks, id=identity)
