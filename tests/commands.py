@@ -18,7 +18,6 @@ import tyro
 from common.check import __main__ as referee
 from common.declarations import catalogue
 from common.declarations.arguments import parse_command_line
-from common.declarations.strategy import Strategy
 from common.errors import NotInstalledError, UserError
 from common.launching import launch
 from common.launching.launch import python_for
@@ -156,7 +155,7 @@ def _check_python(words: list[str]) -> None:
 
 def _parse(name: str, options: list[str]) -> None:
     """Hand the options to the parser of the module or the script, which does nothing else with them."""
-    parsers = PARSERS | {strategy.script: partial(_parse_for, strategy) for strategy in catalogue.strategies().values()}
+    parsers = PARSERS | {each.script: partial(parse_command_line, each, "") for each in catalogue.strategies().values()}
     if not options:
         return
     if name not in parsers:
@@ -172,10 +171,6 @@ def _parse(name: str, options: list[str]) -> None:
         raise WrongCommandError(f"{name} doesn't take {' '.join(options)}: {said.getvalue()}") from ending
 
 
-def _parse_for(strategy: Strategy, options: list[str]) -> None:
-    parse_command_line(strategy, "", options)
-
-
 def _parse_only(program: Callable[..., None], options: list[str]) -> None:
     """Take the options that the program takes, and do nothing with them."""
 
@@ -186,18 +181,14 @@ def _parse_only(program: Callable[..., None], options: list[str]) -> None:
     tyro.cli(do_nothing, args=options)
 
 
-def _parse_experiment(name: str, options: list[str]) -> None:
-    parse(importlib.import_module(f"common.laboratory.{name}").EXPERIMENT, options)
-
-
-LABORATORY = sorted((ROOT / "common" / "laboratory").glob("[!_]*.py"))
+LABORATORY = [f"common.laboratory.{path.stem}" for path in (ROOT / "common" / "laboratory").glob("[!_]*.py")]
 """The modules of experiments."""
 
 PARSERS = {
     "common.launching.launch": launch.prepare,
     "common.check": lambda options: tyro.cli(referee.Arguments, args=options),
     "common.sessions.compare": lambda options: tyro.cli(compare.Arguments, args=submission.own_words(options)),
-    **{f"common.laboratory.{each.stem}": partial(_parse_experiment, each.stem) for each in LABORATORY},
+    **{name: partial(parse, importlib.import_module(name).EXPERIMENT) for name in LABORATORY},
     "reports": partial(_parse_only, write_report),
     "reports.experiment": partial(_parse_only, experiment.write_report),
     # It finds the commands that it starts here.

@@ -29,6 +29,9 @@ pytest_plugins = ["tests.order", "tests.skips"]
 
 DEADLINE_SECONDS = 240
 
+MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+"""CI may be root of its container, which Open MPI's mpirun refuses unless told so; a user isn't."""
+
 
 @dataclass(frozen=True)
 class Launched:

@@ -19,13 +19,11 @@ from common.records.training import Record
 from reports.document import compose
 from reports.tables.material import Material
 from reports.tables.results import read_results
-from tests.conftest import run_command
+from tests.conftest import MPI_AS_ROOT, run_command
 
 ADDITIONS = ROOT / "tests" / "additions"
 CONTROLS = ("other_rows", "another_shard", "whole_batch", "late_schedule", "lost_momentum")
 TOOLS = ROOT / ".nox" / "tools" / "bin"
-# What a container's root needs to start mpirun by itself; a user isn't root.
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 def copy_of_the_checkout(folder):
@@ -64,7 +62,7 @@ def checkout(tmp_path_factory):
 
 
 def run(checkout, *command):
-    return run_command([str(TOOLS / command[0]), *command[1:]], cwd=checkout, **AS_ROOT)
+    return run_command([str(TOOLS / command[0]), *command[1:]], cwd=checkout, **MPI_AS_ROOT)
 
 
 def test_nox_has_their_sessions_in_its_menu(checkout):
@@ -81,10 +79,10 @@ def test_nox_has_their_sessions_in_its_menu(checkout):
 
 
 def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
-    status, output = run(checkout, "python", "-m", "common.launching.launch", "torch_ddp", "--one-message")
+    status, output = run(checkout, "python", "-m", "common.launching.launch", "torch_ddp", "--last-first")
     assert (status, output) == (
         2,
-        "lockstep: --one-message has no effect on torch_ddp: leave it out, or choose one of numpy_data_parallel.\n",
+        "lockstep: --last-first has no effect on torch_ddp: leave it out, or choose one of numpy_data_parallel.\n",
     )
 
 
@@ -93,7 +91,7 @@ def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_
     name = "numpy_data_parallel"
     tests = [
         f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-pathway]",
-        f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-one_message-True]",
+        f"test_contract.py::test_a_strategy_follows_the_oracle_in_every_case[{name}-last_first-True]",
         f"test_contract.py::test_without_exchange_every_worker_does_what_the_declaration_says[{name}]",
         *(f"test_controls.py::test_what_is_broken_is_caught[{name}-{control}]" for control in CONTROLS),
     ]

@@ -1,7 +1,6 @@
 """The direction of imports, whom modules name, and that importing one does nothing, read from the source."""
 
 import ast
-import subprocess
 import sys
 from functools import cache
 
@@ -9,6 +8,7 @@ import pytest
 
 from common.declarations import catalogue
 from common.paths import ROOT
+from tests.conftest import run_command
 
 FRAMEWORKS = {"torch", "tensorflow", "keras", "tf_keras", "horovod", "jax", "jaxlib", "accelerate", "deepspeed", "ray"}
 AROUND_TORCH = {"accelerate", "deepspeed", "ray"}
@@ -122,12 +122,6 @@ def _is_definition(node):
     return ast.unparse(node) in PATH_LINES
 
 
-def run_apart(*words):
-    """What a Python of its own ends with, and prints."""
-    result = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
-    return result.returncode, result.stdout, result.stderr
-
-
 def test_the_folders_are_where_these_tests_look_for_them():
     declared = {strategy.script.partition("/")[0] for strategy in catalogue.strategies().values()}
     assert {path.name for path in IMPLEMENTATIONS} == declared
@@ -173,7 +167,7 @@ def test_what_the_noxfile_needs_is_imported_by_a_python_without_any_package():
     assert "from common.declarations import catalogue" in ours
     begin = f"import sys; sys.path.insert(0, {str(ROOT)!r})"
     program = "\n".join([begin, *ours, "catalogue.strategies(); catalogue.libraries(); catalogue.ways()"])
-    assert run_apart("-I", "-S", "-c", program) == (0, "", "")
+    assert run_command([sys.executable, "-I", "-S", "-c", program]) == (0, "")
 
 
 def test_importing_all_of_common_prints_nothing_starts_no_thread_and_loads_no_framework():
@@ -183,7 +177,7 @@ def test_importing_all_of_common_prints_nothing_starts_no_thread_and_loads_no_fr
         f"[importlib.import_module(name) for name in {['.'.join(path.parts) for path in paths]}]; "
         f"assert not {FRAMEWORKS} & set(sys.modules); assert threading.active_count() == 1"
     )
-    assert run_apart("-c", program) == (0, "", "")
+    assert run_command([sys.executable, "-c", program]) == (0, "")
 
 
 def test_importing_a_module_of_ours_does_nothing_but_define():

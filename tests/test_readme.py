@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 
 import pytest
 
@@ -11,6 +10,7 @@ from common.declarations.catalogue import strategies
 from common.paths import ROOT
 from tests import commands
 from tests.commands import WrongCommandError
+from tests.conftest import MPI_AS_ROOT, run_command
 from tests.reports.records import make_record, named, write_all
 
 STARTED = [
@@ -22,78 +22,43 @@ STARTED = [
 ]
 """What is really run as it stands here; the contract's tests run every strategy's session, with options."""
 
-PROMISED = [
-    "horovodrun -np 4 python horovod_impl/train.py",
-    "torchrun --nproc-per-node 4 pytorch_impl/ddp.py",
-    "python tf_impl/mirrored.py --workers 4",
-    "nox -s tf_mirrored",
-]
-
-CONTRACT = "tests/contract/test_contract.py::test_a_strategy_follows_the_oracle_in_every_case"
+CONTRACT = "test_a_strategy_follows_the_oracle_in_every_case"
 ELSEWHERE = {
     rf"nox -s ({'|'.join(strategies())})( -- .+)?": CONTRACT,
     # What the sessions start, by hand.
     r"torchrun --nproc-per-node \d pytorch_impl/ddp\.py": CONTRACT,
     r"horovodrun --gloo -np \d python horovod_impl/train_tensorflow\.py": CONTRACT,
     r"python (tf|jax)_impl/\w+\.py --workers \d( --parameter-servers \d)?": CONTRACT,
-    r"nox -s check -- (my_training\.py( --workers 2 --picture .+)?|submissions/)": (
-        "tests/common/check/test_check.py::test_a_class_has_a_row_for_each_file_however_bad_it_is"
-    ),
+    r"nox -s check -- (my_training\.py.*|submissions/)": "test_a_class_has_a_row_for_each_file_however_bad_it_is",
     r"nox -s gpu|PYTHONPATH=\.carried python -m common\.laboratory\.gpu": (
-        "tests/common/laboratory/test_gpu.py::test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches"
+        "test_a_framework_that_hangs_takes_no_more_than_the_time_of_its_launches"
     ),
-    "nox -s compare -- --slurm": (
-        "tests/slurm/test_launches.py::test_each_launcher_starts_its_ranks_on_both_nodes_and_they_follow_the_oracle"
-    ),
-    "nox -s compare -- --slurm --submit .+": (
-        "tests/common/sessions/test_submission.py::test_a_session_is_submitted_and_how_to_follow_it_is_said"
-    ),
-    r"mpirun -np \d python horovod_impl/train_keras\.py": (
-        "tests/contract/test_contract.py::test_a_launch_of_its_own_follows_the_oracle"
-    ),
-    r"mpirun -np \d python pytorch_impl/sync_sgd\.py": (
-        "tests/pytorch_impl/test_mpi.py::test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle"
-    ),
-    r".+ torchrun --nnodes 2 .+ pytorch_impl/ddp\.py --preset digits": (
-        "tests/pytorch_impl/test_hosts.py::test_a_strategy_follows_the_oracle_on_two_hosts"
-    ),
-    r"JAX_COORDINATOR_ADDRESS=.+ python jax_impl/data_parallel\.py": (
-        "tests/jax_impl/test_processes.py::test_processes_that_somebody_else_starts_follow_the_oracle"
-    ),
-    r".+ horovodrun .+ -H \S+ python horovod_impl/train\.py --preset digits": (
-        "tests/horovod_impl/test_hosts.py::test_horovod_follows_the_oracle_on_two_hosts"
-    ),
-    r"horovodrun .+ --min-np .+ horovod_impl/train\.py --commit-steps \d+": (
-        "tests/horovod_impl/test_elastic.py::test_who_is_left_goes_on_along_the_oracle"
-    ),
+    "nox -s compare -- --slurm": "test_a_comparison_over_two_nodes_has_a_strategy_of_each_launcher",
+    "nox -s compare -- --slurm --submit .+": "test_a_session_is_submitted_and_how_to_follow_it_is_said",
+    r"mpirun -np \d python horovod_impl/train_keras\.py": "test_a_launch_of_its_own_follows_the_oracle",
+    r"mpirun -np \d python pytorch_impl/sync_sgd\.py": "test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle",
+    r".+ torchrun --nnodes 2 .+ pytorch_impl/ddp\.py .+": "test_a_strategy_follows_the_oracle_on_two_hosts",
+    "JAX_COORDINATOR_ADDRESS=.+ python jax_impl/.+": "test_processes_that_somebody_else_starts_follow_the_oracle",
+    r".+ horovodrun .+ -H \S+ python horovod_impl/train\.py .+": "test_horovod_follows_the_oracle_on_two_hosts",
+    r"horovodrun .+ --min-np .+ horovod_impl/train\.py --commit-steps \d+": "test_who_is_left_goes_on_along_the_oracle",
     r"python -m pytorch_impl\.inference": (
-        "tests/pytorch_impl/test_inference.py::"
         "test_every_batch_size_has_a_row_of_positive_numbers_in_their_intervals_and_the_last_line_is_on_these"
     ),
-    r".*nox -s check -- --evidence .+": ("tests/pytorch_impl/test_watched.py::test_the_loop_of_the_readme_is_right"),
-    "nox -s horovod_check": "tests/horovod_impl/test_check.py::test_every_collective_is_right",
+    r".*nox -s check -- --evidence .+": "test_the_loop_of_the_readme_is_right",
+    "nox -s horovod_check": "test_every_collective_is_right",
     r"(python -m reports|nox -s report --)( --results (DIR --out FILE\.pdf|FOLDER))?": (
-        "tests/reports/test_main.py::"
         "test_in_an_ascii_locale_records_become_a_pdf_and_a_page_without_loading_any_strategy"
     ),
-    "nox -s report -- --appendix": "tests/reports/test_main.py::test_an_appendix_has_every_table_in_the_pdf",
-    r"nox -s report -- --(figure|out) .+\.svg": (
-        "tests/reports/test_main.py::test_a_figure_alone_is_written_where_it_is_asked_for"
-    ),
-    r"nox -s report -- --out .+\.pdf": "tests/reports/test_main.py::test_an_appendix_has_every_table_in_the_pdf",
-    "python -m reports .+ --against OTHER": ("tests/reports/test_main.py::test_another_folder_stands_beside_the_first"),
-    r"nox -s check -- common/check/exercises/sync_sgd\.py": (
-        "tests/common/check/test_gallery.py::test_an_exercise_runs_as_it_stands_and_is_told_what_is_missing"
-    ),
-    r"nox -s check -- tests/common/check/gallery --workers 2": (
-        "tests/common/check/test_gallery.py::test_a_real_mistake_is_named"
-    ),
-    "nox -s readme": "tests/test_readme.py::test_the_tables_are_what_the_declarations_say",
-    "nox -s lock": (
-        "tests/common/environments/test_uv.py::test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves"
-    ),
+    "nox -s report -- --appendix": "test_an_appendix_has_every_table_in_the_pdf",
+    r"nox -s report -- --(figure|out) .+\.svg": "test_a_figure_alone_is_written_where_it_is_asked_for",
+    r"nox -s report -- --out .+\.pdf": "test_an_appendix_has_every_table_in_the_pdf",
+    "python -m reports .+ --against OTHER": "test_another_folder_stands_beside_the_first",
+    "nox -s check -- common/check/exercises/.+": "test_an_exercise_runs_as_it_stands_and_is_told_what_is_missing",
+    r"nox -s check -- tests/common/check/gallery --workers 2": "test_a_real_mistake_is_named",
+    "nox -s readme": "test_the_tables_are_what_the_declarations_say",
+    "nox -s lock": "test_the_list_is_renewed_from_the_groups_and_keeps_what_still_serves",
 }
-"""Each command, and the test that runs the same program with options that make it shorter."""
+"""Each command, and the name of the test that runs the same program with options that make it shorter."""
 
 BY_CI = ["nox -s tests", "nox -s tests -- tests/common/contract", "nox -s lint", "nox -s horovod_nccl"]
 """What `.ci/run` runs, the second one as a part of the first."""
@@ -128,9 +93,6 @@ UNCHECKED = {
 """What isn't ours, and why nothing here runs it."""
 
 
-MPI_AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-"""CI may be root of its container, which Open MPI's mpirun refuses unless told so; a user isn't."""
-
 ADDED = {"nox -s report": " -- --results {folder} --out {folder}/report.pdf"}
 """What the tests add to a command that would otherwise want an earlier comparison."""
 
@@ -154,15 +116,15 @@ def test_a_command_is_run_here_or_by_another_test_or_takes_more_than_two_minutes
 
 def test_nothing_is_listed_that_no_document_has_and_what_the_project_promises_is_in_the_readme():
     written, in_readme = every_command(), commands.commands_in((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert {*STARTED, *BY_CI} <= written
-    assert {*PROMISED} <= in_readme
+    by_hand = {"torchrun --nproc-per-node 4 pytorch_impl/ddp.py", "python tf_impl/mirrored.py --workers 4"}
+    assert {*STARTED, *by_hand} <= in_readme
+    assert {*BY_CI} <= written
     assert [each for each in [*ELSEWHERE, *TOO_LONG] if not any(re.fullmatch(each, one) for one in written)] == []
 
 
 def test_the_tests_that_run_commands_are_there():
-    for test in {*ELSEWHERE.values()}:
-        path, name = test.split("::")
-        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
+    every_test = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("tests/**/test_*.py"))
+    assert [name for name in ELSEWHERE.values() if every_test.count(f"\ndef {name}(") != 1] == []
 
 
 def test_ci_runs_what_is_left_to_it():
@@ -174,19 +136,10 @@ def test_ci_runs_what_is_left_to_it():
 def test_a_command_of_the_readme_works_as_written(command, tmp_path):
     write_all(tmp_path, named(make_record("torch_single"), make_record("torch_ddp", 2)))
     environment = commands.environment_of(command)
-    path = f"{environment / 'bin'}:{os.environ['PATH']}"
-    result = subprocess.run(
-        command + ADDED.get(command, "").format(folder=tmp_path),
-        shell=True,
-        cwd=ROOT,
-        env=os.environ | {"PATH": path, "VIRTUAL_ENV": str(environment)} | MPI_AS_ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=400,
-    )
-    assert result.returncode == 0, result.stdout
+    variables = {"PATH": f"{environment / 'bin'}:{os.environ['PATH']}", "VIRTUAL_ENV": str(environment)}
+    command += ADDED.get(command, "").format(folder=tmp_path)
+    status, output = run_command(["sh", "-c", command], deadline_seconds=340, **variables, **MPI_AS_ROOT)
+    assert status == 0, output
 
 
 @pytest.mark.parametrize(

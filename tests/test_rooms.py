@@ -1,13 +1,20 @@
-"""Every document: short, and true of the files, the names and the options that it names."""
+"""Every document: short, and true of the files, the names and the options that it names.
+
+So is what stands beside the code for those who pick it up: versions, the workflow, hooks and templates.
+"""
 
 import re
+import sys
+import tomllib
 from functools import cache
 
 import pytest
 
 from common.paths import ROOT
 from tests import commands
+from tests.conftest import run_command
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 READMES = [page for page in commands.DOCUMENTS if "/" in page]
 WITHOUT_A_README = {"common/laboratory", "common/measurement", "common/observations", "common/records"}
 """Rooms that common/README.md says enough about."""
@@ -102,3 +109,54 @@ def test_a_name_that_is_not_there_is_found_and_no_other(wrong, right):
     room = ROOT / "common" / "contract"
     assert len(missing_in(f"See {wrong} and {right}.", room)) == 1
     assert missing_in(f"See {right}.", room) == []
+
+
+def test_every_document_has_the_version_of_the_project():
+    [cited] = re.findall(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    newest = re.search(r"^## (\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert cited == newest[1] == PROJECT["project"]["version"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("github-workflows", ".github/workflows/*.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/*.yml"),
+        ("citation-file-format", "CITATION.cff"),
+    ],
+)
+def test_what_other_programs_read_follows_their_schema(schema, files):
+    paths = [str(path) for path in ROOT.glob(files)]
+    assert paths
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *paths]
+    status, output = run_command(command)
+    assert status == 0, output
+
+
+def test_the_workflow_runs_what_continuous_integration_runs_on_every_supported_python():
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    [listed] = re.findall(r"python: \[(.+)\]", workflow)
+    supported = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["project"]["requires-python"])
+    assert listed == ", ".join(f'"3.{minor}"' for minor in range(int(supported[1]), int(supported[2])))
+    assert "- run: .ci/run\n" in workflow
+
+
+def test_every_line_that_students_are_shown_is_in_its_file():
+    text = (ROOT / "STUDENTS.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^\[[^\]\n]+\]\(([^)\n]+)\)\n\n```python\n(.+?)```", text, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == text.count("```python")
+    for path, block in blocks:
+        lines = {line.strip() for line in (ROOT / path).read_text(encoding="utf-8").splitlines()}
+        assert {line.strip() for line in block.splitlines()} - {"..."} <= lines, path
+
+
+def test_hooks_run_programs_and_files_that_there_are():
+    entries = re.findall(r"entry: (.+)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
+    assert entries
+    for entry in entries:
+        program, *words = entry.split()
+        assert program == ".nox/tools/bin/python"
+        assert [word for word in words if "/" in word and not (ROOT / word).exists()] == []
+        module = words[words.index("-m") + 1]
+        assert any(pin.startswith(f"{module}==") for pin in PROJECT["dependency-groups"]["dev"] if isinstance(pin, str))

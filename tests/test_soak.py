@@ -3,13 +3,13 @@
 import random
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from common.records import manifest
 from common.sessions.folder import FINISHED
 from tests import soak
+from tests.launching import wait_for
 
 RECORD = b'{"status": "ok"}'
 
@@ -70,9 +70,7 @@ def test_a_process_that_is_left_is_found(tmp_path, monkeypatch):
     before = soak.files(tmp_path)
     process = soak.start(["sleep", "30"], tmp_path)
     # Just after exec(2) the kernel doesn't tell a process's environment yet.
-    deadline = time.monotonic() + 5
-    while not soak.processes(tmp_path.name) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_for(lambda: soak.processes(tmp_path.name))
     try:
         [sentence] = soak.left(tmp_path, before)
         assert sentence == f"still running: sleep ({process.pid})"

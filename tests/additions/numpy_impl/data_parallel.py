@@ -47,20 +47,11 @@ def _train(run: Run, workers) -> None:
         gradients = computed.gradients
         if run.options.exchange:
             # The line that makes it distributed: every gradient is averaged over all workers.
-            gradients = average(workers, gradients, run.options.one_message)
+            names = reversed(gradients) if run.options.last_first else gradients
+            gradients = {name: workers.allreduce(gradients[name]) / np.float32(workers.size) for name in names}
         model.update(run.task, state, gradients, batch.step)
         run.observe(computed.loss, rows=len(batch.labels))
     run.finish()
-
-
-def average(workers, gradients: model.State, one_message: bool) -> model.State:
-    """The mean of each gradient over all workers."""
-    if not one_message:
-        return {name: workers.allreduce(gradient) / np.float32(workers.size) for name, gradient in gradients.items()}
-    total = workers.allreduce(np.concatenate([gradient.ravel() for gradient in gradients.values()]))
-    ends = np.cumsum([gradient.size for gradient in gradients.values()])[:-1]
-    means = np.split(total / np.float32(workers.size), ends)
-    return {name: mean.reshape(gradients[name].shape) for name, mean in zip(gradients, means, strict=True)}
 
 
 if __name__ == "__main__":

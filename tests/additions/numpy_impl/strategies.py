@@ -9,7 +9,6 @@ from common.declarations.strategy import (
     ExchangeOptions,
     Family,
     Launcher,
-    Options,
     Strategy,
     mpirun,
     nothing_sent,
@@ -32,8 +31,8 @@ MPIRUN = Launcher(name="mpirun", command=mpirun)
 class DataParallelOptions(ExchangeOptions):
     """Options of data parallelism over MPI."""
 
-    one_message: bool = option(False, tried=(True,))
-    """Flatten all gradients into one array and exchange that."""
+    last_first: bool = option(False, tried=(True,))
+    """Exchange the last layer's gradients first, as the backward pass has them."""
 
 
 SINGLE = Strategy(
@@ -42,7 +41,6 @@ SINGLE = Strategy(
     summary="no distribution: NumPy's baseline",
     family=NUMPY,
     framework="numpy",
-    options=Options,
     work=Work.UNDISTRIBUTED,
     traffic=nothing_sent,
 )
