@@ -5,7 +5,6 @@ folder below /tmp, which hosts share as nodes share a disk.
 """
 
 import secrets
-import shutil
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,8 @@ from common.launching.virtual_hosts.virtual_cluster import VirtualCluster, virtu
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "cc")
 """What has to be installed: Debian's munge and slurm-wlm, and a compiler of C."""
+
+ALLOCATION = ("salloc", "--nodes=2", "--ntasks-per-node=1")
 
 # A namespace has one user and one group, and the kernel lets nobody in it change groups, which the daemons ask for.
 _WITHOUT_GROUPS = """
@@ -131,9 +132,3 @@ def slurm_cluster() -> Generator[SlurmCluster]:
         except AssertionError as error:
             error.add_note("\n".join(path.read_text(errors="replace")[-2000:] for path in folder.glob("*.log")))
             raise
-
-
-def missing() -> str | None:
-    """The reason why there is no Slurm here; None where there is one."""
-    absent = [name for name in PROGRAMS if not shutil.which(name)]
-    return f"No Slurm of the tests' own: the program {absent[0]} isn't found" if absent else None

@@ -1,16 +1,19 @@
 """A Slurm for the tests of this folder, and a look at what they leave in it."""
 
+import shutil
+
 import pytest
 
 from common.errors import UserError
-from tests.slurm.cluster import missing, slurm_cluster
+from tests.slurm.cluster import PROGRAMS, slurm_cluster
 
 
 @pytest.fixture(scope="session")
 def slurm():
     """A Slurm of two nodes with a core each; made once, since it starts ten processes."""
-    if reason := missing():
-        pytest.skip(reason)
+    for name in PROGRAMS:
+        if not shutil.which(name):
+            pytest.skip(f"No Slurm of the tests' own: the program {name} isn't found")
     try:
         with slurm_cluster() as cluster:
             yield cluster

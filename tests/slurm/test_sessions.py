@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.slurm.test_launches import ALLOCATION
+from tests.slurm.cluster import ALLOCATION
 
 pytestmark = pytest.mark.slurm
 
@@ -27,6 +27,12 @@ def test_a_comparison_over_two_nodes_has_a_strategy_of_each_launcher(slurm, tmp_
     assert result.returncode == 0, result.stdout + result.stderr
     assert "12 launches: 12 ok, 0 unsupported, 0 failed." in result.stdout
     assert (tmp_path / "report.pdf").exists()
+    records = [record for record in records_in(tmp_path).values() if record["strategy"] in strategies]
+    assert {tuple(host["name"] for host in record["hosts"]) for record in records} == {("host1", "host2")}
+    # Records say what Slurm decided.
+    facts = {"partition": "all", "nodes": "host[1-2]", "cores_per_node": [1, 1]}
+    assert all(record["allocation"].items() >= facts.items() for record in records)
+    assert len({record["allocation"]["job"] for record in records}) == 1
 
 
 def test_a_submitted_comparison_stops_before_its_time_limit_and_goes_on_in_the_next_job(slurm, tmp_path):
