@@ -24,37 +24,29 @@ class Turns(keras.callbacks.Callback):
 
     def __init__(self) -> None:
         super().__init__()
-        self._allowed = 0
-        self._turn, self._done = threading.Semaphore(0), threading.Semaphore(0)
+        self._steps, self.done = threading.Semaphore(0), threading.Semaphore(0)
 
     def take(self, steps: int) -> None:
         """Wait until `fit` has done so many steps more."""
-        self._allowed = steps
-        self._turn.release()
-        self._done.acquire()
-
-    def wait_for_first(self) -> None:
-        """Wait until `fit` stands before its first step."""
-        self._done.acquire()
+        self._steps.release(steps)
+        self.done.acquire()
 
     def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
-        if not self._allowed:
-            self._done.release()
-            self._turn.acquire()
-        self._allowed -= 1
+        if not self._steps.acquire(blocking=False):
+            self.done.release()
+            self._steps.acquire()
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        self._done.release()
+        self.done.release()
 
 
 def compile_model(
     task: Task, make_optimizer: Callable[..., keras.optimizers.SGD] = keras.optimizers.SGD
 ) -> keras.Model:
     """The MLP as a user writes it; to be called in the strategy's scope, if any."""
-    model = keras.Sequential([keras.Input((task.dimensions[0],))])
-    for width in task.dimensions[1:-1]:
-        model.add(keras.layers.Dense(width, task.activation, use_bias=task.bias))
-    model.add(keras.layers.Dense(task.dimensions[-1], use_bias=task.bias))
+    inputs, *widths, classes = task.dimensions
+    hidden = [keras.layers.Dense(width, task.activation, use_bias=task.bias) for width in widths]
+    model = keras.Sequential([keras.Input((inputs,)), *hidden, keras.layers.Dense(classes, use_bias=task.bias)])
     rate = task.learning_rate
     if task.final_learning_rate is not None:
         rate = keras.optimizers.schedules.PolynomialDecay(rate, task.decay_steps, task.final_learning_rate)
@@ -78,7 +70,8 @@ def make_window(run: Run, model: keras.Model) -> paired.BareWindow:
             os._exit(1)
 
     threading.Thread(target=fit, daemon=True).start()
-    turns.wait_for_first()
+    # Until it stands before its first step.
+    turns.done.acquire()
     return lambda rows_of_steps: turns.take(len(rows_of_steps))
 
 

@@ -34,8 +34,15 @@ def descend(parameter: tf.Variable, gradient: tf.Tensor, rate: tf.Tensor) -> Non
     tf.raw_ops.ResourceApplyGradientDescent(var=parameter.handle, alpha=rate, delta=gradient)
 
 
-def make_window(run: Run, strategy: tf.distribute.Strategy) -> paired.BareWindow:
-    """A function that trains one step on each of the given arrays of rows, with the data on the devices."""
+def make_window(
+    run: Run,
+    strategy: tf.distribute.Strategy,
+    distribute: Callable[[tf.GradientTape], tf.GradientTape] = lambda tape: tape,
+) -> paired.BareWindow:
+    """A function that trains one step on each of the given arrays of rows, with the data on the devices.
+
+    `distribute` wraps the tape of each replica.
+    """
     task, local_replicas = run.task, len(strategy.extended.worker_devices)
     with strategy.scope():
         parameters = [tf.Variable(value) for value in model.initial_weights(task).values()]
@@ -49,11 +56,13 @@ def make_window(run: Run, strategy: tf.distribute.Strategy) -> paired.BareWindow
                 tf.gather(train_labels, own), logits_of(task, parameters, tf.gather(train_features, own))
             )
             loss = tf.reduce_sum(losses) / run.global_batch
-        return loss, tape.gradient(loss, parameters)
+        return loss, distribute(tape).gradient(loss, parameters)
 
     @tf.function(autograph=False)
     def step(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
-        losses, gradients = strategy.run(replica_step, args=(rows,))
+        # Horovod tells tensors by their names, which the other loop has as well.
+        with tf.name_scope("bare"):
+            losses, gradients = strategy.run(replica_step, args=(rows,))
         gradients = strategy.extended.batch_reduce_to(SUM, list(zip(gradients, parameters, strict=True)))
         for parameter, gradient in zip(parameters, gradients, strict=True):
             strategy.extended.update(parameter, descend, args=(gradient, rate), group=False)
@@ -61,13 +70,11 @@ def make_window(run: Run, strategy: tf.distribute.Strategy) -> paired.BareWindow
         several_processes = local_replicas < strategy.num_replicas_in_sync
         return losses if several_processes else strategy.reduce(SUM, losses, axis=None)
 
-    return partial(call_for_each, task, step)
+    def window(rows_of_steps: list[np.ndarray]) -> None:
+        for position, rows in enumerate(rows_of_steps):
+            step(tf.constant(rows), tf.constant(model.learning_rate(task, position), tf.float32))
 
-
-def call_for_each(task: Task, step: Callable[[tf.Tensor, tf.Tensor], object], rows_of_steps: list[np.ndarray]) -> None:
-    """Call `step` with the rows and the learning rate of one step after another."""
-    for position, rows in enumerate(rows_of_steps):
-        step(tf.constant(rows), tf.constant(model.learning_rate(task, position), tf.float32))
+    return window
 
 
 def mirrored_strategy(run: Run) -> tf.distribute.MirroredStrategy:
@@ -77,34 +84,18 @@ def mirrored_strategy(run: Run) -> tf.distribute.MirroredStrategy:
 
 
 def horovod(run: Run) -> paired.BareWindow:
-    """The custom loop of Horovod's own tutorial, whose tensors have names of their own."""
+    """The tape of Horovod's own tutorial."""
     import horovod.tensorflow as hvd
 
-    task = run.task
-    parameters = [tf.Variable(value) for value in model.initial_weights(task).values()]
-    train_features, train_labels = tf.constant(run.dataset.train_features), tf.constant(run.dataset.train_labels)
-
-    @tf.function(autograph=False)
-    def step(rows: tf.Tensor, rate: tf.Tensor) -> tf.Tensor:
-        with tf.name_scope("bare"):
-            with tf.GradientTape() as tape:
-                logits = logits_of(task, parameters, tf.gather(train_features, rows))
-                labels = tf.gather(train_labels, rows)
-                loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-            tape = hvd.DistributedGradientTape(tape)
-            for parameter, gradient in zip(parameters, tape.gradient(loss, parameters), strict=True):
-                descend(parameter, gradient, rate)
-            return loss
-
-    return partial(call_for_each, task, step)
+    one_device = tf.distribute.OneDeviceStrategy("/cpu:0")
+    return make_window(run, one_device, partial(hvd.DistributedGradientTape, op=hvd.Sum))
 
 
 if __name__ == "__main__":
-    # Both loops share the cluster's strategy, since a process can belong to one cluster only.
-    made = paired.remember(tf.distribute, "MultiWorkerMirroredStrategy")
     paired.main(
         tf_one_device=lambda run: make_window(run, tf.distribute.OneDeviceStrategy("/cpu:0")),
         tf_mirrored=lambda run: make_window(run, mirrored_strategy(run)),
-        tf_multi_worker_mirrored=lambda run: make_window(run, made[0]),
+        # Both loops share the cluster's strategy, by which its world gathers: a process can belong to one cluster only.
+        tf_multi_worker_mirrored=lambda run: make_window(run, *run.world.all_gather.args),
         horovod_tensorflow=horovod,
     )

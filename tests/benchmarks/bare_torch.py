@@ -64,9 +64,9 @@ class Block(nn.Module):
 
 
 def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> paired.BareWindow:
-    """A function that trains one step on each of the given arrays of rows, by plain SGD if no optimizer is given."""
-    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=run.task.learning_rate)
+    """A function that trains one step on each of the given arrays of rows, by torch's SGD if no optimizer is given."""
     task, device = run.task, next(model.parameters()).device
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=task.learning_rate, momentum=task.momentum)
     features, labels = run.dataset.train_features, run.dataset.train_labels
     if device.type == "cuda":
         on_gpu = torch.tensor(features, device=device), torch.tensor(labels, device=device)
@@ -95,9 +95,7 @@ def make_window(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer | N
 
 def alone(run: Run) -> paired.BareWindow:
     """No distribution, on the GPU where there is one."""
-    model = build(run.task).to("cpu" if run.world.device == "cpu" else "cuda")
-    optimizer = torch.optim.SGD(model.parameters(), lr=run.task.learning_rate, momentum=run.task.momentum)
-    return make_window(run, model, optimizer)
+    return make_window(run, build(run.task).to("cpu" if run.world.device == "cpu" else "cuda"))
 
 
 def ddp(run: Run) -> paired.BareWindow:

@@ -57,19 +57,6 @@ class PairedRun(Run):
             Path(os.environ[PAIRS]).write_text(json.dumps(slowest), encoding="utf-8")
 
 
-def remember(module: object, name: str) -> list[object]:
-    """A list to which everything is added that the class of this name makes from now on."""
-    made: list[object] = []
-    make = getattr(module, name)
-
-    def remembering(*arguments: object) -> object:
-        made.append(make(*arguments))
-        return made[-1]
-
-    setattr(module, name, remembering)
-    return made
-
-
 def main(**bare_windows: Callable[[Run], BareWindow]) -> None:
     """Run the strategy's script that the first argument names, in turn with the bare loop of that strategy."""
     run.Run = partial(PairedRun, bare_windows=bare_windows)
