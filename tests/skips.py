@@ -3,7 +3,7 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,29 +16,15 @@ MAY_SKIP = "LOCKSTEP_MAY_SKIP"
 _skipped: Counter[str] = Counter()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Generator[None, object, object]:
-    """Skip a test whose fixtures need an environment that couldn't be made."""
-    return (yield from _skipping_what_is_not_installed())
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Generator[None, object, object]:
-    """Skip a test that needs an environment that couldn't be made."""
-    return (yield from _skipping_what_is_not_installed())
-
-
-def _skipping_what_is_not_installed() -> Generator[None, object, object]:
-    try:
-        return (yield)
-    except Exception as error:
-        # A test that expects another refusal has failed while it handled this one.
-        cause = error
-        while cause and not isinstance(cause, NotInstalledError):
-            cause = cause.__context__
-        if cause is None:
-            raise
-        pytest.skip(str(cause))
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(call: pytest.CallInfo) -> None:
+    """Have a test skipped that needs an environment that couldn't be made, or whose fixtures do."""
+    # A test that expects another refusal has failed while it handled this one.
+    cause = call.excinfo and call.excinfo.value
+    while cause and not isinstance(cause, NotInstalledError):
+        cause = cause.__context__
+    if cause:
+        call.excinfo = pytest.CallInfo.from_call(partial(pytest.skip, str(cause)), call.when).excinfo
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
