@@ -20,6 +20,7 @@ from common.launching.virtual_hosts.description import HEAD_NAME, INTERFACE, TEM
 from common.launching.virtual_hosts.virtual_cluster import ENTER, virtual_hosts
 from common.paths import ROOT
 from tests import hosts_apart
+from tests.conftest import run_command
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,10 @@ class VirtualHost:
 
     def run(self, *command: str) -> str:
         """Run `command` and return what it printed; raises RuntimeError, which has that, where it fails."""
-        result = subprocess.run(
-            self.enter(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
-        )
-        if result.returncode:
-            raise RuntimeError(f"{self.name}: {' '.join(command)} ended with {result.returncode}:\n{result.stdout}")
-        return result.stdout
+        status, output = run_command(self.enter(*command))
+        if status:
+            raise RuntimeError(f"{self.name}: {' '.join(command)} ended with {status}:\n{output}")
+        return output
 
     def start(self, command: list[str], environment: Mapping[str, str]) -> subprocess.Popen[str]:
         """Start `command` on this host, from the repository's root, with its output in one pipe."""

@@ -112,8 +112,7 @@ def end_all(processes: Mapping[Any, subprocess.Popen], seconds: float) -> tuple[
         }
     finally:
         for process in processes.values():
-            if process.poll() is None:
-                process.kill()
+            process.kill()
     return {place: process.returncode for place, process in processes.items()}, outputs
 
 

@@ -1,6 +1,5 @@
 """tests/mutants.py: the share of mutants killed, and survivors that nobody has given a reason for."""
 
-import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -10,10 +9,24 @@ import pytest
 from common.declarations import catalogue
 from common.paths import ROOT
 from tests import mutants
-from tests.mutants import KNOWN, Mutant, changed_lines, function_of, functions, kind_of, known_survivors, verdict
+from tests.common.conftest import commit, git
+from tests.mutants import (
+    KNOWN,
+    UNTRIED,
+    Mutant,
+    changed_lines,
+    function_of,
+    functions,
+    kind_of,
+    known_survivors,
+    verdict,
+)
 
-SURVIVOR = Mutant("common.files.locked", "number", "survived", "-a[:1]\n+a[:2]")
 KILLED = [Mutant("common.files.locked", "", "killed")] * 17 + [Mutant("common.files.locked", "", "timeout")] * 2
+
+
+def of_status(status):
+    return Mutant("common.files.locked", "number", status, "-a[:1]\n+a[:2]")
 
 
 @pytest.mark.parametrize(
@@ -60,68 +73,52 @@ def test_what_is_cached_is_computed_anew_in_every_test():
     assert catalogue.strategies() is not before
 
 
-def of_status(status):
-    return Mutant(SURVIVOR.function, SURVIVOR.kind, status, SURVIVOR.difference)
-
-
-KNOWN_ONE = known_survivors({"It is as good.": {"common.files.locked": ["number"]}})
+LISTED = known_survivors({"It is as good.": {"common.files.locked": ["number"]}})
 
 
 @pytest.mark.parametrize(
-    ("mutants", "known", "is_good", "said"),
+    ("killed", "statuses", "known", "is_good", "said"),
     [
         (
-            [*KILLED, SURVIVOR],
-            KNOWN_ONE,
+            19,
+            ["survived"],
+            LISTED,
             True,
-            ["20 of 20 mutants tried: 17 killed, 1 survived, 2 timeout; 95.0 % killed, 90 % wanted."],
+            ["20 of 20 mutants tried: 17 killed, 1 survived, 2 timeout; 95.0 % killed, 90"],
         ),
+        (19, ["survived"] * 2, LISTED, False, ["More survive than mutants.toml lists: 1. Test them, or say there why"]),
+        (18, ["survived"] * 2, LISTED + LISTED, True, ["90.0 % killed, 90 % wanted."]),
+        (17, ["survived"] * 2, LISTED + LISTED, False, ["89.5 % killed, 90 % wanted."]),
         (
-            [*KILLED, SURVIVOR, SURVIVOR],
-            KNOWN_ONE,
-            False,
-            ["More survive than mutants.toml lists: 1. Test them, or say there why not."],
-        ),
-        *[
-            (
-                [*KILLED, of_status(status), Mutant("common.files.other", "", "killed")],
-                Counter([known]),
-                False,
-                [
-                    f"{status}: common.files.locked: number\n-a[:1]\n+a[:2]",
-                    f"listed, but no survivor: 1 of {known[0]}: {known[1]}",
-                ],
-            )
-            for status in ("survived", "no tests", "segfault")
-            for known in (("common.files.locked", "text"), ("common.files.other", "number"))
-        ],
-        ([*KILLED[:18], SURVIVOR, SURVIVOR], KNOWN_ONE + KNOWN_ONE, True, ["90.0 % killed, 90 % wanted."]),
-        ([*KILLED[:17], SURVIVOR, SURVIVOR], KNOWN_ONE + KNOWN_ONE, False, ["89.5 % killed, 90 % wanted."]),
-        (
-            [*KILLED, of_status("not checked")],
-            KNOWN_ONE,
+            19,
+            [UNTRIED],
+            LISTED,
             True,
-            [
-                "untried for want of time: 1 of common.files.locked",
-                "19 of 20 mutants tried: 17 killed, 2 timeout; 100.0",
-            ],
+            ["untried for want of time: 1 of common.files.locked", "19 of 20 mutants tried: 17"],
         ),
-        ([of_status("not checked")], Counter(), False, ["0 of 1 mutants tried"]),
+        (0, [UNTRIED], Counter(), False, ["0 of 1 mutants tried"]),
     ],
 )
-def test_survivors_that_are_not_listed_and_too_few_killed_fail(mutants, known, is_good, said):
-    lines, holds = verdict(mutants, known, 0.9)
+def test_survivors_that_are_not_listed_and_too_few_killed_fail(killed, statuses, known, is_good, said):
+    lines, holds = verdict([*KILLED[:killed], *map(of_status, statuses)], known, 0.9)
     assert holds == is_good
     assert all(any(each in line for line in lines) for each in said), lines
     assert (len(lines) == len(said)) or not is_good
 
 
+@pytest.mark.parametrize("status", ["survived", "no tests", "segfault"])
+@pytest.mark.parametrize("listed", [("common.files.locked", "text"), ("common.files.other", "number")])
+def test_a_mutant_of_another_function_or_kind_than_is_listed_is_shown_and_what_is_listed_is_named(status, listed):
+    made = [*KILLED, of_status(status), Mutant("common.files.other", "", "killed")]
+    lines, is_good = verdict(made, Counter([listed]), 0.9)
+    assert not is_good
+    assert f"{status}: common.files.locked: number\n-a[:1]\n+a[:2]" in lines
+    assert f"listed, but no survivor: 1 of {listed[0]}: {listed[1]}" in lines
+
+
 def test_lines_have_changed_that_were_added_reworded_or_stood_below_what_is_left(tmp_path, monkeypatch):
-    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
-    subprocess.run([*git, "init", "-q"], check=True)
-    (tmp_path / "a.py").write_text("1\n2\n3\n4\n5\n6\n")
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-qm", "a"], check=True)
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, {"a.py": "1\n2\n3\n4\n5\n6\n"})
     (tmp_path / "a.py").write_text("1\ntwo\n3\n5\n6\n7\n8\n")
     monkeypatch.setattr(mutants, "ROOT", tmp_path)
     assert changed_lines("a.py", "HEAD") == {2, 3, 6, 7}
@@ -143,9 +140,7 @@ def test_only_functions_are_tried_that_are_named_or_have_changed(monkeypatch, ar
     monkeypatch.setattr(mutants, "functions", lambda: places | {"common.b.x_f": ("common/b.py", range(1, 4))})
     monkeypatch.setattr(mutants, "changed_lines", lambda path, _: lines[path])
     monkeypatch.setattr(mutants, "run_mutmut", lambda names, minutes: ran.append((list(names), minutes)) or 0)
-    monkeypatch.setattr(
-        mutants, "tried", lambda: [Mutant("common.a.f", "", "killed"), Mutant("common.b.f", "", "killed")]
-    )
+    monkeypatch.setattr(mutants, "tried", lambda: [Mutant(f"common.{each}.f", "", "killed") for each in "ab"])
     monkeypatch.setattr(sys, "argv", ["mutants", *arguments])
     assert mutants.main() == 0
     assert ran == [(chosen, minutes)]

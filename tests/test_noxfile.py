@@ -101,25 +101,20 @@ def test_a_comparison_without_one_framework_reaches_its_report_which_says_so_on_
     assert (checkout / "reports" / "out" / "comparison.pdf").read_bytes().startswith(b"%PDF")
 
 
-FAILED = {"horovod": "The environment horovod can't be made: No solution found."}
+FAILURE = "The environment horovod can't be made: No solution found"
 
 
-def run_without_horovod(monkeypatch, session, *options):
-    """The commands that a session runs, and the error that it ends with, where Horovod's environment can't be made."""
-    monkeypatch.setattr(installation, "make", lambda *_: FAILED)
-    played = Mock(posargs=[*options])
+@pytest.mark.parametrize(
+    ("session", "commands", "error"),
+    [("tests", [("-m", "pytest")], f"Done without horovod: {FAILURE}"), ("horovod_torch", [], FAILURE)],
+)
+def test_a_session_goes_on_without_an_environment_if_it_can_and_ends_with_the_reason(
+    session, commands, error, monkeypatch
+):
+    monkeypatch.setattr(installation, "make", lambda *_: {"horovod": f"{FAILURE}."})
+    played = Mock(posargs=[])
     played.error.side_effect = SystemExit
     with pytest.raises(SystemExit):
         sessions()[session](played)
-    return [call.args[1:3] for call in played.run.call_args_list], played.error.call_args.args[0]
-
-
-def test_the_tests_go_on_without_one_framework_and_fail_at_their_end(monkeypatch):
-    commands, error = run_without_horovod(monkeypatch, "tests")
-    assert commands == [("-m", "pytest")]
-    assert error == "Done without horovod: The environment horovod can't be made: No solution found"
-
-
-def test_a_session_whose_environment_cannot_be_made_ends_with_the_reason(monkeypatch):
-    commands, error = run_without_horovod(monkeypatch, "horovod_torch")
-    assert (commands, error) == ([], "The environment horovod can't be made: No solution found")
+    assert [call.args[1:3] for call in played.run.call_args_list] == commands
+    played.error.assert_called_once_with(error)

@@ -9,18 +9,11 @@ import pytest
 
 from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import find, strategies
-from common.launching.launch import python_for
-from common.launching.processes import free_ports
 from common.paths import ROOT
 from tests import commands
 from tests.conftest import run_command
 
 SCRIPTS = {name: strategy.script for name, strategy in strategies().items()}
-
-
-def words_without_framework(framework):
-    """How the one line begins that a script prints where its framework is missing."""
-    return f"lockstep: {framework} isn't installed for {sys.executable}: run `nox -s {framework}`"
 
 
 @pytest.fixture
@@ -41,7 +34,8 @@ def refused(monkeypatch, capsys):
 @pytest.mark.parametrize("script", sorted({*SCRIPTS.values(), "pytorch_impl/inference.py"}))
 def test_a_script_looks_for_its_framework_before_it_imports_it(script, refused):
     [family] = {each.family.environment for each in strategies().values() if each.script == script} or {"torch"}
-    assert refused(script).startswith(words_without_framework(family))
+    missing = f"lockstep: {family} isn't installed for {sys.executable}: run `nox -s {family}`"
+    assert refused(script).startswith(missing)
 
 
 @pytest.mark.parametrize("strategy", SCRIPTS)
@@ -63,28 +57,24 @@ def test_the_help_of_every_script_lists_its_options_and_says_by_a_command_that_c
 
 
 @pytest.mark.parametrize(
-    ("strategy", "said"),
+    ("command", "status", "said"),
     [
-        ("torch_ddp", "torchrun --nproc-per-node"),
+        ("python pytorch_impl/ddp.py --workers 2", 2, "torchrun --nproc-per-node"),
         # Alone it is a world of one.
-        ("horovod_torch", "--workers 2, but the launcher started 1"),
+        ("python horovod_impl/train.py --workers 2", 2, "--workers 2, but the launcher started 1"),
+        # torchrun adds an account of its own.
+        (
+            "torchrun --standalone --nproc-per-node 2 pytorch_impl/ddp.py --workers 4",
+            1,
+            "--workers 4, but torchrun started 2: give both the same number",
+        ),
     ],
 )
-def test_a_script_without_its_launcher_is_one_line_that_says_what_is_missing(strategy, said):
-    status, output = run_command([str(python_for(find(strategy))), SCRIPTS[strategy], "--workers", "2"])
-    assert status == 2
-    assert said in output
-
-
-def test_torchrun_whose_world_disagrees_with_workers_is_refused(tmp_path):
-    """torchrun adds an account of its own; ours is one line per worker."""
-    torchrun = [str(python_for(find("torch_ddp")).parent / "torchrun"), "--nproc-per-node", "2"]
-    port = ["--master-port", str(free_ports(1)[0])]
-    status, output = run_command(
-        [*torchrun, *port, SCRIPTS["torch_ddp"], "--workers", "4", "--record", str(tmp_path / "r")]
-    )
-    assert status != 0
-    assert "--workers 4, but torchrun started 2: give both the same number" in output
+def test_a_script_without_a_world_of_its_workers_is_one_line_that_says_what_is_missing(command, status, said, tmp_path):
+    program, *words = command.split()
+    path = commands.environment_of(command) / "bin" / program
+    ended, output = run_command([str(path), *words, "--record", str(tmp_path / "record")])
+    assert (ended, said in output) == (status, True), output
     assert not list(tmp_path.iterdir())
 
 
