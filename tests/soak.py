@@ -231,7 +231,7 @@ def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
         path.unlink()
         go_on_to_the_report(episode, tally)
     tally.found += left(folder, before)
-    tally.found += lost(episode.results, reference, episode.kept, episode.cut, kind)
+    tally.found += lost(episode, reference)
     if not (folder / "report.pdf").exists() or not (folder / "report.html").exists():
         tally.found.append("no report")
     tally.found += [f"{path.name} is left beside the report" for path in folder.glob(".*")]
@@ -335,24 +335,24 @@ def disturb(what: str, process: subprocess.Popen[bytes], chance: random.Random) 
             target.kill()
 
 
-def lost(results: Path, reference: Path, kept: dict[Path, bytes], cut: set[str], kind: str) -> Iterator[str]:
+def lost(episode: Episode, reference: Path) -> Iterator[str]:
     """What isn't in the folder of a session that has ended as in that of one that nobody disturbed."""
-    finished = [path.parent for path in results.glob(f"*/{FINISHED}")]
-    if len(finished) != 1 or (len([*results.iterdir()]) > 1 and not cut & {"options.txt", "fingerprint.txt"}):
-        yield f"{len(finished)} of {len([*results.iterdir()])} folders are finished"
+    finished, cut, folders = episode.finished, episode.cut, [*episode.results.iterdir()]
+    if len(finished) != 1 or (len(folders) > 1 and not cut & {"options.txt", "fingerprint.txt"}):
+        yield f"{len(finished)} of {len(folders)} folders are finished"
         return
-    for path, content in kept.items():
+    for path, content in episode.kept.items():
         if "manifest.sha256" not in cut and path.is_relative_to(finished[0]) and path.read_bytes() != content:
             yield f"{path.name} was made again"
     expected, there = ({str(path.relative_to(each)) for path in each.rglob("*")} for each in (reference, finished[0]))
     # A launch whose worker was killed, or for which the disk was too small, leaves less.
-    records = record_paths(finished[0]) if kind in ("worker", "disk") else []
+    records = record_paths(finished[0]) if episode.kind in ("worker", "disk") else []
     failed = {path.stem for path in records if b'"status": "failed"' in path.read_bytes()}
     missing = {each for each in expected - there if Path(each).stem not in failed or each.endswith((".json", ".log"))}
     yield from (f"{name} is missing" for name in sorted(missing))
     yield from (f"{name} is left" for name in sorted(there - expected))
     differences = manifest.in_words(manifest.check(finished[0]))
-    outputs = [results.with_name(name) for name in ("report.html", "output")]
+    outputs = [episode.folder / name for name in ("report.html", "output")]
     text = "".join(path.read_text(errors="replace") for path in outputs if path.exists())
     # A report names the file that was cut, or the session's own sentence refuses it.
     yield from (each for each in differences if not cut or each.split()[0] not in text)
@@ -502,13 +502,12 @@ def at_most(seconds: int) -> Iterator[None]:
     def end(_number: int, _frame: object) -> None:
         raise TimeoutError(f"it took more than {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, end)
+    signal.signal(signal.SIGALRM, end)
     signal.alarm(seconds)
     try:
         yield
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":

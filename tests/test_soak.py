@@ -28,7 +28,7 @@ def folders(tmp_path):
 
 def lost(folders, kept=None, kind="session"):
     reference, session = folders
-    return [*soak.lost(session.parent, reference, kept or {}, set(), kind)]
+    return [*soak.lost(soak.Episode("one worker", kind, session.parents[1], [], kept=kept or {}), reference)]
 
 
 def test_what_is_lost_changed_made_again_or_left_of_a_session_is_found(folders):
