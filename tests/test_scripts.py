@@ -60,8 +60,6 @@ def test_the_help_of_every_script_lists_its_options_and_says_by_a_command_that_c
     ("command", "status", "said"),
     [
         ("python pytorch_impl/ddp.py --workers 2", 2, "torchrun --nproc-per-node"),
-        # Alone it is a world of one.
-        ("python horovod_impl/train.py --workers 2", 2, "--workers 2, but the launcher started 1"),
         # torchrun adds an account of its own.
         (
             "torchrun --standalone --nproc-per-node 2 pytorch_impl/ddp.py --workers 4",
