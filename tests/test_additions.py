@@ -78,14 +78,6 @@ def test_nox_has_their_sessions_in_its_menu(checkout):
         assert line in menu
 
 
-def test_an_option_of_theirs_is_refused_elsewhere_and_names_them(checkout):
-    status, output = run(checkout, "python", "-m", "common.launching.launch", "torch_ddp", "--last-first")
-    assert (status, output) == (
-        2,
-        "lockstep: --last-first has no effect on torch_ddp: leave it out, or choose one of numpy_data_parallel.\n",
-    )
-
-
 @pytest.mark.grid
 def test_the_contract_tests_hold_them_to_the_oracle_with_their_option_and_catch_their_controls(checkout):
     name = "numpy_data_parallel"
