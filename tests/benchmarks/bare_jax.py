@@ -1,6 +1,5 @@
 """The bare jitted loops that JAX's strategies are measured against: a tutorial's, with no harness."""
 
-from collections.abc import Callable
 from functools import partial
 
 import jax
@@ -37,29 +36,35 @@ def loss_of(task: Task, parameters: list[jax.Array], features: jax.Array, labels
     return -jnp.mean(jax.nn.log_softmax(values)[jnp.arange(len(labels)), labels])
 
 
-def make_window(
-    run: Run,
-    place: Callable[[np.ndarray], jax.Array] = jax.device_put,
-    place_rows: Callable[[np.ndarray], object] = lambda rows: rows,
-    distribute: Callable[[Callable[..., tuple]], Callable[..., tuple]] = lambda step: step,
-    average: Callable[[list[jax.Array]], list[jax.Array]] = lambda gradients: gradients,
-) -> paired.BareWindow:
+def make_window(run: Run, distributed: bool = False) -> paired.BareWindow:
     """A function that trains one step on each of the given arrays of rows, with the data on the devices.
 
-    `place` puts what every device has whole, `place_rows` a worker's row numbers. `distribute` wraps the step, in which
-    `average` takes the mean of the gradients over the workers.
+    Where it is distributed, that is a `shard_map` over all devices, one of each process.
     """
-    task = run.task
+    task, mesh = run.task, Mesh(np.array(jax.devices()), ("workers",))
+    whole, parts, device = NamedSharding(mesh, P()), NamedSharding(mesh, P("workers")), mesh.local_devices[0]
+    place = partial(jax.make_array_from_process_local_data, whole) if distributed else jax.device_put
     parameters = [place(np.array(value)) for value in model.initial_weights(task).values()]
     train_set = place(run.dataset.train_features), place(run.dataset.train_labels)
+
+    def place_rows(rows: np.ndarray) -> object:
+        if not distributed:
+            return rows
+        local = [jax.device_put(rows.astype(np.int32), device)]
+        return jax.make_array_from_single_device_arrays((mesh.size * len(rows),), parts, local)
 
     def train_step(parameters: list[jax.Array], rows: jax.Array, rate: jax.Array, *train_set: jax.Array) -> tuple:
         features, labels = (array[rows] for array in train_set)
         loss, gradients = jax.value_and_grad(partial(loss_of, task))(parameters, features, labels)
-        pairs = zip(parameters, average(gradients), strict=True)
+        if distributed:
+            gradients = lax.pmean(gradients, "workers")
+        pairs = zip(parameters, gradients, strict=True)
         return [parameter - rate * gradient for parameter, gradient in pairs], loss[None]
 
-    step = jax.jit(distribute(train_step), donate_argnums=0)
+    if distributed:
+        specs = {"in_specs": (P(), P("workers"), P(), P(), P()), "out_specs": (P(), P("workers"))}
+        train_step = jax.shard_map(train_step, mesh=mesh, check_vma=False, **specs)
+    step = jax.jit(train_step, donate_argnums=0)
 
     def window(rows_of_steps: list[np.ndarray]) -> None:
         nonlocal parameters
@@ -71,28 +76,5 @@ def make_window(
     return window
 
 
-def data_parallel(run: Run) -> paired.BareWindow:
-    """A `shard_map` over all devices, one of each process."""
-    mesh = Mesh(np.array(jax.devices()), ("workers",))
-    [device] = mesh.local_devices
-
-    def place(array: np.ndarray) -> jax.Array:
-        return jax.make_array_from_process_local_data(NamedSharding(mesh, P()), array)
-
-    def place_rows(rows: np.ndarray) -> jax.Array:
-        parts = NamedSharding(mesh, P("workers"))
-        local = [jax.device_put(rows.astype(np.int32), device)]
-        return jax.make_array_from_single_device_arrays((mesh.size * len(rows),), parts, local)
-
-    distribute = partial(
-        jax.shard_map,
-        mesh=mesh,
-        in_specs=(P(), P("workers"), P(), P(), P()),
-        out_specs=(P(), P("workers")),
-        check_vma=False,
-    )
-    return make_window(run, place, place_rows, distribute, partial(lax.pmean, axis_name="workers"))
-
-
 if __name__ == "__main__":
-    paired.main(jax_single=make_window, jax_data_parallel=data_parallel)
+    paired.main(jax_single=make_window, jax_data_parallel=partial(make_window, distributed=True))
