@@ -76,6 +76,14 @@ def test_digits_are_these_pixels_divided_by_16_memory_mapped_and_read_only(own_c
     assert not rows.train_features.flags.writeable
 
 
+def test_texts_are_windows_of_these_tokens_each_of_whose_labels_is_the_next_token(own_cache):
+    rows = dataset.load(PRESETS["text_gpt"])
+    assert rows.sha256 == "89c75879edb7320696ddeb35c81408417b242abca54426c226271a37cf114ff7"
+    assert (rows.train_labels[:, :-1] == rows.train_features[:, 1:]).all()
+    assert (rows.train_features[1:, :-8] == rows.train_features[:-1, 8:]).all(), "one at every eighth character"
+    assert (rows.test_features[1:, 0] == rows.test_labels[:-1, -1]).all(), "one after another"
+
+
 @pytest.mark.parametrize(
     ("task", "said"),
     [
@@ -390,6 +398,7 @@ def test_of_each_digit_400_images_are_for_training_and_100_for_the_test_from_whi
 
 
 def test_mnist_with_one_of_its_files_is_never_the_5000_images(own_cache):
+    assert [dataset.preset_task(name) for name in ("mnist", "digits")] == [MNIST_5K, DIGITS]
     put(own_cache / "mnist" / f"{MNIST_FILES[2]}.gz", np.zeros(1))
     assert dataset.preset_task("mnist") == MNIST, "what is missing of the four files has to be said"
 

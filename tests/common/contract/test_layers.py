@@ -1,10 +1,12 @@
 """common/contract/layers.py: each kind of layer against central differences, and the models that they make."""
 
 import ast
+import dataclasses
 import math
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 
 from common.contract import dataset, layers, model
 from common.contract.task import PRESETS, Task
@@ -18,7 +20,7 @@ KINDS = [
     (layers.Convolution(2, 3, 3, padding=1), (5, 4, 2)),
     (layers.Convolution(2, 3, 3, bias=False), (5, 4, 2)),
     (layers.Pool("average"), (4, 2, 2)),
-    (layers.Pool("maximum"), (4, 2, 2)),
+    (layers.Pool("maximum", 3), (6, 3, 2)),
     (layers.Reshape((2, 2, 1)), (4,)),
     (layers.Activation("relu"), (4,)),
     (layers.Activation("tanh"), (4,)),
@@ -72,15 +74,36 @@ def test_an_embedding_adds_up_the_gradients_of_a_token_and_of_a_position():
     weights = {"weight": np.array([[1.0], [2.0], [3.0], [4.0]]), "position": np.array([[10.0], [20.0]])}
     passed = layer.forward(weights, np.array([[1.0, 1.0], [3.0, 1.0]]))
     assert passed.outputs[..., 0].tolist() == [[12, 22], [14, 22]]
-    _, gradients = passed.backward(np.array([[[1.0], [2.0]], [[4.0], [8.0]]]), 0.0)
+    by_tokens, gradients = passed.backward(np.array([[[1.0], [2.0]], [[4.0], [8.0]]], np.float32), 0.0)
     assert gradients["weight"][:, 0].tolist() == [0, 11, 0, 4]
+    assert gradients["weight"].dtype == np.float32
     assert gradients["position"][:, 0].tolist() == [5, 10]
+    assert by_tokens().tolist() == [[0, 0], [0, 0]]
+
+
+def test_what_a_token_and_its_position_begin_with_has_a_variance_of_1():
+    initial = layers.Embedding(tokens=96, positions=96, width=64).initial(np.random.default_rng(0))
+    total = initial["weight"] + initial["position"]
+    assert (total.mean(), total.var()) == pytest.approx((0, 1), abs=0.05)
+
+
+@pytest.mark.parametrize("scale", [1.0, 30.0])
+def test_a_position_attends_to_itself_and_earlier_ones_by_the_softmax_of_scaled_products(scale):
+    values = scale * np.random.default_rng(0).normal(size=(1, 3, 3, 2, 4))
+    expected = np.zeros((3, 2, 4))
+    for head, position in np.ndindex(2, 3):
+        query, keys, sent = values[0, position, 0, head], values[0, : position + 1, 1, head], values[0, :, 2, head]
+        expected[position, head] = softmax(keys @ query / math.sqrt(4)) @ sent[: position + 1]
+    passed = layers.Attention(heads=2, width=8).forward({}, values.reshape(1, 3, 24))
+    assert passed.outputs == pytest.approx(expected.reshape(1, 3, 8))
 
 
 def test_batch_normalisation_takes_the_statistics_of_all_rows_that_it_is_given():
     values = np.array([[1.0, 10.0], [3.0, 30.0]])
     passed = layers.BatchNorm(2).forward({"weight": np.ones(2), "bias": np.zeros(2)}, values)
     assert passed.outputs == pytest.approx(np.array([[-1, -1], [1, 1]]), abs=1e-5)
+    constant = layers.BatchNorm(2).forward({"weight": np.ones(2), "bias": np.zeros(2)}, np.ones((2, 2)))
+    assert constant.outputs.tolist() == [[0, 0], [0, 0]]
 
 
 def test_no_position_of_a_text_is_told_what_comes_later():
@@ -99,11 +122,20 @@ def test_a_kink_moves_the_jump_of_a_slope_and_its_distance_is_told():
     assert relu.kink_distance() == pytest.approx(1e-7)
     ones = np.ones((1, 3))
     assert [relu.backward(ones, kink)[0]().tolist() for kink in (0.0, 1e-6)] == [[[0, 1, 1]], [[0, 0, 1]]]
-    image = np.array([1.0, 3.0, 0.0, 3.0 - 1e-7]).reshape(1, 2, 2, 1)
+    image = np.array([[3.0, 1.0], [3.0 - 1e-7, 0.0]]).reshape(1, 2, 2, 1)
     pool = layers.Pool("maximum").forward({}, image)
     assert pool.kink_distance() == pytest.approx(1e-7)
     by_inputs = [pool.backward(np.ones((1, 1, 1, 1)), kink)[0]().ravel().tolist() for kink in (0.0, -1e-6, 1e-6)]
-    assert by_inputs == [[0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1]]
+    assert by_inputs == [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]]
+    alike = layers.Pool("maximum").forward({}, np.ones((1, 2, 2, 1))).backward(np.ones((1, 1, 1, 1)), 0.0)[0]()
+    assert alike.ravel().tolist() == [1, 0, 0, 0], "the first one"
+    # The largest two of a square are apart by 0.5 and 7, and none is compared with another square's.
+    squares = np.array([[3.0, 1.0, 0.0, 9.0], [2.5, 2.4, 2.0, 1.9]]).reshape(1, 2, 4, 1)
+    assert layers.Pool("maximum").forward({}, squares).kink_distance() == pytest.approx(0.5)
+    residual = layers.Residual((layers.Dense(3, 3, bias=False), layers.Activation("relu")))
+    passed = residual.forward(dict.fromkeys(residual.shapes, np.eye(3)), np.array([[-2.0, 1e-7, 0.5]]))
+    assert passed.kink_distance() == pytest.approx(1e-7)
+    assert [passed.backward(ones, kink)[0]().tolist() for kink in (0.0, 1e-6)] == [[[1, 2, 2]], [[1, 1, 2]]]
     assert layers.Pool("average").forward({}, image).kink_distance() == math.inf
 
 
@@ -118,6 +150,17 @@ def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_liter
     assert model.parameter_bytes(cnn) // 4 == 320 + 18496 + 2304 * 600 + 600 + 600 * 120 + 120 + 1210
     block = 2 * 128 + (64 * 192 + 192) + (64 * 64 + 64) + (64 * 256 + 256) + (256 * 64 + 64)
     assert model.parameter_bytes(gpt) // 4 == 96 * 64 + 32 * 64 + 2 * block + 128 + 64 * 96 + 96
+    # Without biases, and with the two numbers of each channel that batch normalisation has in place of one.
+    biases = {lenet: 6 + 16 + 120 + 84 + 10, cnn: 32 + 64 + 600 + 120 + 10, gpt: 2 * (192 + 64 + 256 + 64) + 96}
+    for task, count in biases.items():
+        without = dataclasses.replace(task, bias=False)
+        assert model.parameter_bytes(task) - model.parameter_bytes(without) == 4 * count
+        assert not model.is_smooth(dataclasses.replace(task, activation="relu"))
+    for kind in ("local", "synchronised"):
+        normal = dataclasses.replace(cnn, batch_norm=kind)
+        assert model.parameter_bytes(normal) - model.parameter_bytes(cnn) == 4 * (32 + 64)
+        norms = [layer for layer in model.named_layers(normal).values() if isinstance(layer, layers.BatchNorm)]
+        assert norms == [layers.BatchNorm(channels, kind == "synchronised") for channels in (32, 64)]
     dense = 2 * 32 * (2 * (64 * 192 + 64 * 64 + 2 * 64 * 256) + 64 * 96)
     assert model.operations(gpt) == 3 * (dense + 2 * 4 * 32**2 * 64)
     assert [model.is_smooth(task) for task in (lenet, cnn, gpt, Task(), Task(dimensions=(64, 10)))] == [
