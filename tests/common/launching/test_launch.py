@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from common.contract import model
@@ -20,9 +19,10 @@ from common.declarations.sweep import Sweep
 from common.environments import inventory
 from common.errors import REFUSED_STATUS, NotInstalledError, UserError
 from common.launching import launch
+from common.launching.planned import PlannedLaunch
 from common.measurement import machine
 from common.paths import ROOT
-from tests.launching import is_running, wait_for_steps, words_of
+from tests.launching import run_and_disturb
 
 THREADRUN = Launcher(
     name="threadrun",
@@ -66,16 +66,9 @@ def test_the_python_is_that_which_nox_made_else_one_that_has_what_it_takes_and_w
 
 
 def test_the_environment_gives_each_worker_its_threads_and_the_family_the_deadline(declare):
-    asked = []
-
-    def settings(deadline_seconds, threads, interface):
-        asked.append((deadline_seconds, threads, interface))
-        return {"NUMPY_PATIENCE": "42", "PATH_OF_NUMPY": "here"}
-
-    strategy = declare(family=dataclasses.replace(declare().family, settings=settings))
-    environment = launch.environment_for(strategy, Task(threads=3, deadline_seconds=42.5))
-    assert asked == [(42, 3, "lo")]
-    assert (environment["OMP_NUM_THREADS"], environment["NUMPY_PATIENCE"]) == ("3", "42")
+    family = dataclasses.replace(declare().family, settings=lambda *asked: {"NUMPY_ASKED": str(asked)})
+    environment = launch.environment_for(declare(family=family), Task(threads=3, deadline_seconds=42.5))
+    assert (environment["OMP_NUM_THREADS"], environment["NUMPY_ASKED"]) == ("3", "(42, 3, 'lo')")
     assert environment["PATH"] == os.environ["PATH"]
     library = dataclasses.replace(catalogue.find_library("gloo"), variables={"RINGS": "2"})
     assert launch.settings_for(library, Sweep(), "lo")["RINGS"] == "2"
@@ -143,15 +136,11 @@ SEVERAL_PROCESSES = next(
 """A strategy whose launcher is a program of its own, which starts a process for each worker."""
 
 
-def command_of(*options):
-    """The command that launches the strategy. Raises NotInstalledError when its environment isn't made."""
-    launch.python_for(SEVERAL_PROCESSES)
-    return [sys.executable, "-m", "common.launching.launch", SEVERAL_PROCESSES.name, *options]
-
-
 def test_a_refusal_is_one_line_and_leaves_nothing(tmp_path):
+    launch.python_for(SEVERAL_PROCESSES)
     record = tmp_path / "run.json"
-    command = command_of("--workers", "3", "--record", str(record))
+    words = [SEVERAL_PROCESSES.name, "--workers", "3", "--record", str(record)]
+    command = [sys.executable, "-m", "common.launching.launch", *words]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert result.returncode == REFUSED_STATUS
     [line] = result.stderr.splitlines()
@@ -161,18 +150,11 @@ def test_a_refusal_is_one_line_and_leaves_nothing(tmp_path):
 
 
 def test_a_launch_that_is_told_to_stop_leaves_nobody_running_even_where_a_worker_hangs(tmp_path):
-    record = tmp_path / "run.json"
-    command = command_of("--steps", "1000000", "--workers", "2", "--record", str(record))
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as launcher:
-        try:
-            wait_for_steps(launcher.stdout)
-            processes = psutil.Process(launcher.pid).children(recursive=True)
-            workers = [each for each in processes if SEVERAL_PROCESSES.script in words_of(each)[1:3]]
-            assert len(workers) == 2
-            workers[1].suspend()
-            launcher.send_signal(signal.SIGTERM)
-            assert launcher.wait(60) == 128 + signal.SIGTERM
-        finally:
-            launcher.kill()
-    assert not any(is_running(each) for each in processes)
-    assert not record.exists()
+    def stop(worker):
+        worker.suspend()
+        [launcher] = [each for each in worker.parents() if each.ppid() == os.getpid()]
+        launcher.terminate()
+
+    task = Task(workers=2, steps=1_000_000)
+    planned = PlannedLaunch(SEVERAL_PROCESSES, 2, "throughput", 1, task, SEVERAL_PROCESSES.options())
+    assert run_and_disturb(planned, stop, tmp_path).reason.startswith(f"It ended with status {128 + signal.SIGTERM}")
