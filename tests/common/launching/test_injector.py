@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest.mock import Mock, call
 
 import psutil
 import pytest
@@ -109,21 +110,7 @@ def test_a_fault_that_nobody_is_there_to_inject_is_refused_in_one_line(refusal, 
     assert "nobody is there to do it; start the strategy by `nox -s`" in said
 
 
-class Cables:
-    """Two hosts, of which this machine plays one, and whose cables nobody plugs."""
-
-    names = ("host1", "host2")
-
-    def __init__(self, played):
-        own = os.stat("/proc/self/ns/net").st_ino
-        self.networks = [own if name == played else 0 for name in self.names]
-        self.plugged = []
-
-    def plug(self, name, is_in):
-        self.plugged.append((name, is_in))
-
-
-PULLED, PLUGGED = ("host2", False), ("host2", True)
+PULLED, PLUGGED = call("host2", False), call("host2", True)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +126,8 @@ PULLED, PLUGGED = ("host2", False), ("host2", True)
 def test_a_host_is_cut_off_and_where_it_is_lost_nothing_of_the_launch_goes_on_there(
     fault, played, statuses, plugged, suffer
 ):
-    cables = Cables(played)
-    _, ended, _ = suffer(fault, worker=SLOW_WORKER, hosts=cables)
-    assert (ended, cables.plugged) == (statuses, plugged)
+    own, names = os.stat("/proc/self/ns/net").st_ino, ("host1", "host2")
+    # Two hosts, of which this machine plays one.
+    hosts = Mock(names=names, networks=[own if name == played else 0 for name in names])
+    _, ended, _ = suffer(fault, worker=SLOW_WORKER, hosts=hosts)
+    assert (ended, hosts.plug.call_args_list) == (statuses, plugged)

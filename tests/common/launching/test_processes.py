@@ -32,11 +32,7 @@ print(json.dumps(endings))
 """
 
 SLEEP = ["sleep", "600"]
-FAILING = "exit 7"
 STOPPED = 'trap "touch left; exit" TERM; kill -STOP $$; exec sleep 600'
-KILLED_ONCE = "mkdir once && kill -9 $$; exit 0"
-DYING = "date +%s.%N >> starts; kill -9 $$"
-
 STRAY = """
 setsid sh -c 'trap "" TERM; echo $$ > stray; exec sleep 600' &
 until [ -s stray ]; do sleep 0.01; done
@@ -58,33 +54,25 @@ def test_a_group_ends_as_the_first_that_fails_or_at_its_deadline_and_nobody_of_i
     def shell(source):
         return ["sh", "-c", f"cd {tmp_path}; {source}"]
 
+    well, failed, killed = [0, False], [7, False], [-signal.SIGKILL, False]
+    missing = f"{tmp_path}/bin/python is missing: delete the folder .nox and run nox again."
     # More of each: how many are waited for, and which are started again where a signal ends them.
     groups = {
-        "all end well": ([["true"], ["true"]], 30),
-        "one fails": ([SLEEP, shell(FAILING)], 30),
-        "one is stopped": ([shell(STOPPED)], 1),
-        "the second serves the first": ([["true"], SLEEP], 30, 1),
-        "one is killed": ([shell("kill -9 $$")], 30),
-        "one is killed once and started again": ([shell(KILLED_ONCE)], 30, None, [0]),
-        "one that may be started again always dies": ([shell(DYING), SLEEP], 30, None, [0]),
-        "one that may be started again fails by itself": ([shell(FAILING)], 30, None, [0]),
-        "one leaves a stray": ([shell(STRAY)], 30),
-        "a program is missing": ([[f"{tmp_path}/bin/python"]], 30),
+        "all end well": (well, [["true"], ["true"]], 30),
+        "one fails": (failed, [SLEEP, shell("exit 7")], 30),
+        "one is stopped": ([124, True], [shell(STOPPED)], 1),
+        "the second serves the first": (well, [["true"], SLEEP], 30, 1),
+        "one is killed": (killed, [shell("kill -9 $$")], 30),
+        "one is killed once and started again": (well, [shell("mkdir once && kill -9 $$; exit 0")], 30, None, [0]),
+        "it always dies": (killed, [shell("date +%s.%N >> starts; kill -9 $$"), SLEEP], 30, None, [0]),
+        "one that may be started again fails by itself": (failed, [shell("exit 7")], 30, None, [0]),
+        "one leaves a stray": (well, [shell(STRAY)], 30),
+        "a program is missing": (missing, [[f"{tmp_path}/bin/python"]], 30),
     }
-    result = run(python(GROUPS, json.dumps(groups)))
+    result = run(python(GROUPS, json.dumps({name: arguments for name, (_, *arguments) in groups.items()})))
     assert result.returncode == 0, result.stderr
-    assert json.loads(result.stdout.splitlines()[-1]) == {
-        "all end well": [0, False],
-        "one fails": [7, False],
-        "one is stopped": [124, True],
-        "the second serves the first": [0, False],
-        "one is killed": [-signal.SIGKILL, False],
-        "one is killed once and started again": [0, False],
-        "one that may be started again always dies": [-signal.SIGKILL, False],
-        "one that may be started again fails by itself": [7, False],
-        "one leaves a stray": [0, False],
-        "a program is missing": f"{tmp_path}/bin/python is missing: delete the folder .nox and run nox again.",
-    }
+    endings = json.loads(result.stdout.splitlines()[-1])
+    assert endings == {name: ending for name, (ending, *_) in groups.items()}
     assert not psutil.pid_exists(int((tmp_path / "stray").read_text()))
     assert (tmp_path / "left").exists(), "What is stopped may leave in order as well."
     starts = [float(line) for line in (tmp_path / "starts").read_text().split()]
@@ -96,13 +84,10 @@ UNKILLABLE = """
 import os
 from common.errors import exit_with_one_line
 from common.launching import processes
-# As where a process waits for a device: no signal ends it.
+# As where a process waits for a device: no signal ends it. This one ends with its parent.
 processes._GRACE_SECONDS = processes._KILL_SECONDS = 0.2
-signal_all, processes.signal_all = processes.signal_all, lambda *_: None
-try:
-    exit_with_one_line(lambda: processes.run_group([["sleep", "600"]], dict(os.environ), 0.1))
-finally:
-    signal_all(processes.psutil.Process().children(), 9)
+processes.signal_all = lambda *_: None
+exit_with_one_line(lambda: processes.run_group([["sleep", "600"]], dict(os.environ), 0.1))
 """
 
 
@@ -161,15 +146,10 @@ def test_a_group_ends_with_the_process_that_started_it_even_if_that_is_killed():
 
 
 ELSEWHERE = """
-import os, signal, threading, time
+import os, signal, threading
 from common.launching.processes import exit_on_signals, run_group
-
-def signal_this_thread():
-    time.sleep(0.5)
-    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-
 exit_on_signals()
-threading.Thread(target=signal_this_thread).start()
+threading.Timer(0.5, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
 run_group([["sleep", "600"]], dict(os.environ), 60)
 """
 
