@@ -64,13 +64,18 @@ def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_pa
     assert "0.5" in launches[0].name
 
 
-def test_what_an_earlier_launch_left_is_not_taken_for_this_ones(tmp_path, launched, monkeypatch):
+def test_a_launch_that_leaves_no_record_or_a_process_is_failed_whatever_an_earlier_one_left(
+    tmp_path, launched, monkeypatch
+):
     launch = launch_of(launched, dataclasses.replace(SMALL, checkpoint=Path("named by the comparison")))
     assert executor.run_planned(launch, tmp_path).status == "ok"
-    monkeypatch.setattr(executor, "start", Mock(return_value=0))
-    record = executor.run_planned(launch, tmp_path)
-    assert (record.status, record.reason) == ("failed", "It ended without leaving a record.")
-    assert not list(tmp_path.glob("*.safetensors"))
+    is_left = LaunchFailedError("Process 7 is still there.")
+    for reason, ending in (("It ended without leaving a record.", [0]), ("Process 7 is still there.", is_left)):
+        monkeypatch.setattr(executor, "start", Mock(side_effect=ending))
+        record = executor.run_planned(launch, tmp_path)
+        assert (record.status, record.reason) == ("failed", reason)
+        assert list(read_records(tmp_path, Record).values()) == [record]
+        assert not list(tmp_path.glob("*.safetensors"))
 
 
 def test_an_interrupted_launch_leaves_no_record_unless_it_has_been_read_as_a_whole(tmp_path, launched, monkeypatch):
@@ -115,13 +120,6 @@ def test_a_launch_starts_in_the_checkout_that_was_asked_for(tmp_path, launched, 
     assert arguments[:3] == ["-m", "common.launching.launch", "numpy_threads"]
     assert others == [tmp_path, tmp_path / "new" / f"{launch.name}.log", 9.0, {}]
     assert len(read_records(tmp_path / "new", Record)) == 1
-
-
-def test_a_launch_of_which_something_is_left_is_failed_and_its_record_names_what(tmp_path, declare, monkeypatch):
-    monkeypatch.setattr(executor, "start", Mock(side_effect=LaunchFailedError("Process 7 is still there.")))
-    record = executor.run_planned(launch_of(declare()), tmp_path)
-    assert (record.status, record.reason) == ("failed", "Process 7 is still there.")
-    assert list(read_records(tmp_path, Record).values()) == [record]
 
 
 # Real processes

@@ -11,13 +11,29 @@ from common.launching import exit_cause, screen
 from common.launching.screen import ErrorOutput
 from common.measurement import startup
 
-OURS = "lockstep: failed: rank 1: /data/weights can't be written (No space left on device): free some space."
+OURS = "lockstep: failed: rank 1: /data/weights can't be written (No space left on device): free some space.\n"
+LOST = "lockstep: failed: rank 0 lost another worker\n"
 PAGE = "Traceback (most recent call last):\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n=====\n"
+ENDED = "lockstep: failed: numpy_threads ended with status 1"
+IN_LOG = " (all error output: {log}).\n"
 
 
-def launch(log, *texts, status=1):
-    """Have processes write these texts, one after the other, and the launch end with this status."""
-    errors = ErrorOutput()
+@pytest.mark.parametrize(
+    ("texts", "status", "folder", "shown"),
+    [
+        pytest.param(["a warning\n", OURS, LOST, PAGE], 1, "new", f"a warning\n{OURS[:-2]}{IN_LOG}", id="a lost rank"),
+        pytest.param([PAGE, " "], 1, "new", f"{PAGE} \n{ENDED}{IN_LOG}", id="a page whose last line is open"),
+        pytest.param(["lockstep: a batch of 63\n", PAGE], 1, "new", f"lockstep: a batch of 63{IN_LOG}", id="a refusal"),
+        pytest.param([OURS, OURS], 1, "new", OURS, id="nothing but our sentences"),
+        pytest.param([OURS, PAGE], 1, "file", f"{OURS}{PAGE}{OURS}", id="a log that can't be kept"),
+        pytest.param([OURS, PAGE], 0, "new", f"{OURS}{PAGE}", id="a launch that goes on after a lost worker"),
+    ],
+)
+def test_the_last_thing_on_the_screen_is_our_sentence_once_and_only_what_a_log_has_is_hidden(
+    texts, status, folder, shown, tmp_path, capfd
+):
+    (tmp_path / "file").touch()
+    log, errors = tmp_path / folder / "run.log", ErrorOutput()
     with errors.stream() as stream:
         for text in texts:
             os.write(stream, text.encode())
@@ -25,40 +41,8 @@ def launch(log, *texts, status=1):
         errors.conclude("numpy_threads", exit_cause.read(status, 60.0, errors.text), log)
     else:
         errors.show_rest()
-
-
-@pytest.mark.parametrize(
-    ("texts", "shown"),
-    [
-        # Whoever loses the rank says so as well.
-        (
-            ["a warning\n", f"{OURS}\n", "lockstep: failed: rank 0 lost another worker\n", PAGE],
-            f"a warning\n{OURS[:-1]} (all error output: {{log}}).\n",
-        ),
-        # A page whose last line is open.
-        ([PAGE, " "], f"{PAGE} \nlockstep: failed: numpy_threads ended with status 1 (all error output: {{log}}).\n"),
-        (["lockstep: a batch of 63\n", PAGE], "lockstep: a batch of 63 (all error output: {log}).\n"),
-    ],
-)
-def test_the_last_thing_on_the_screen_is_our_sentence_once_and_the_log_has_everything(texts, shown, tmp_path, capfd):
-    log = tmp_path / "results" / "run.log"
-    launch(log, *texts)
     assert capfd.readouterr().err == shown.format(log=log)
-    assert log.read_text() == "".join(texts)
-
-
-@pytest.mark.parametrize(
-    ("texts", "status", "shown"),
-    [
-        pytest.param([OURS, OURS], 1, f"{OURS}\n", id="nothing but our sentences"),
-        pytest.param([OURS, PAGE], 1, f"{OURS}\n{PAGE}\n{OURS}\n", id="a log that can't be kept"),
-        pytest.param([OURS, PAGE], 0, f"{OURS}\n{PAGE}\n", id="a launch that goes on after a lost worker"),
-    ],
-)
-def test_without_a_log_nothing_is_hidden(texts, status, shown, tmp_path, capfd):
-    (tmp_path / "file").touch()
-    launch(tmp_path / "file" / "run.log", *(f"{text}\n" for text in texts), status=status)
-    assert capfd.readouterr().err == shown
+    assert (log.read_text() if log.exists() else "") == ("".join(texts) if IN_LOG in shown else "")
 
 
 def test_a_launch_says_how_many_of_its_processes_are_up_until_one_has_trained(tmp_path, monkeypatch):
