@@ -54,11 +54,16 @@ def test_messages_that_others_sent_are_refused_with_what_to_give(path, words, sa
         ("horovod_gloo --data-type uint8", "can't send uint8: give --data-type one of "),
         ("tensorflow --collectives send_receive", "lacks what is asked for: "),
         ("nccl", "joins GPUs, and this machine has 0 for 2 ranks."),
+        ("torch_ddp --inject kill:rank=2,step=9", "torch_ddp has 2 workers, which are rank 0 to 1; name a rank"),
+        ("tf_mirrored --inject kill:rank=1,step=9", "tf_mirrored has one process, which is rank 0; name a rank"),
+        ("torch_ddp --inject server:index=0,step=9", "torch_ddp has no parameter server 0; name one that is there."),
+        ("tf_parameter_server --inject server:index=7,step=9", "has no parameter server 7; name one that is there."),
+        ("torch_ddp --inject host:name=host2,step=9", "one machine; `nox -s faults -- --virtual-hosts 2` makes hosts"),
     ],
 )
-def test_what_a_library_cannot_have_is_refused(words, said, refusal, monkeypatch):
+def test_what_a_library_lacks_and_a_fault_of_what_is_not_there_are_refused(words, said, refusal, monkeypatch):
     monkeypatch.setattr(machine, "gpu_names", list)
-    assert said in refusal(lambda: prepare(words.split()))
+    assert said in refusal(lambda: prepare([*words.split(), "--workers", "2"]))
 
 
 def test_gpus_have_to_be_there_for_every_worker_that_does_not_share_one(refusal, monkeypatch):
@@ -68,20 +73,6 @@ def test_gpus_have_to_be_there_for_every_worker_that_does_not_share_one(refusal,
     prepare([*words, "--backend", "gloo"])
     monkeypatch.setattr(machine, "gpu_names", lambda: ["a GPU"] * 2)
     prepare(words)
-
-
-@pytest.mark.parametrize(
-    ("strategy", "fault", "said"),
-    [
-        ("torch_ddp", "kill:rank=2,step=9", "torch_ddp has 2 workers, which are rank 0 to 1; name a rank"),
-        ("tf_mirrored", "kill:rank=1,step=9", "tf_mirrored has one process, which is rank 0; name a rank"),
-        ("torch_ddp", "server:index=0,step=9", "torch_ddp has no parameter server 0; name one that is there."),
-        ("tf_parameter_server", "server:index=7,step=9", "has no parameter server 7; name one that is there."),
-        ("torch_ddp", "host:name=host2,step=9", "on one machine; `nox -s faults -- --virtual-hosts 2` makes hosts"),
-    ],
-)
-def test_a_fault_of_what_is_not_there_is_refused(strategy, fault, said, refusal):
-    assert said in refusal(lambda: prepare([strategy, "--workers", "2", "--inject", fault]))
 
 
 @pytest.mark.parametrize(
