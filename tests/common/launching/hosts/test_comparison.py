@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -38,15 +37,6 @@ IN_ONE_PROCESS = next(
 """What can't span hosts, of the same framework."""
 
 
-@dataclass(frozen=True)
-class Compared:
-    """What a comparison over two virtual hosts has left."""
-
-    records: dict[str, Record]
-    folder: Path
-    report: Path
-
-
 def command_for(folder: Path, strategies: list[Strategy]) -> list[str]:
     """Compare these strategies over a slow link, with gradients beside which all else that is sent is little."""
     names = [strategy.base for strategy in strategies if strategy.base] + [strategy.name for strategy in strategies]
@@ -64,7 +54,7 @@ def ended_well(folder: Path) -> dict[Path, int]:
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
-    """One that was interrupted in the middle of a launch over both hosts, and started again."""
+    """The folder and the records of one that was interrupted in a launch over both hosts, and started again."""
     strategies = [IN_ONE_PROCESS, *SPANNING.values()]
     require_ssh()
     with cluster_of(2):
@@ -86,11 +76,12 @@ def compared(tmp_path_factory):
     assert again.returncode == 0, again.stdout + again.stderr
     assert all(path.stat().st_mtime_ns == changed for path, changed in done.items())
     [results] = (folder / "results").glob("*-quick")
-    return Compared(read_records(results, Record), results, folder / "report.pdf")
+    return folder, read_records(results, Record)
 
 
 def test_what_spans_hosts_ends_well_on_both_and_what_cannot_is_unsupported_with_the_reason(compared):
-    ended = [record for record in compared.records.values() if record.status != "ok"]
+    records = compared[1].values()
+    ended = [record for record in records if record.status != "ok"]
     assert {(record.strategy, record.status, record.reason) for record in ended} == {
         (
             IN_ONE_PROCESS.name,
@@ -98,7 +89,7 @@ def test_what_spans_hosts_ends_well_on_both_and_what_cannot_is_unsupported_with_
             f"{IN_ONE_PROCESS.name} has all of its workers in one process, which is on one host: start it there.",
         )
     }
-    over_both = [record for record in compared.records.values() if record.status == "ok" and len(record.hosts) == 2]
+    over_both = [record for record in records if record.status == "ok" and len(record.hosts) == 2]
     assert {record.strategy for record in over_both} == {strategy.name for strategy in SPANNING.values()}
     assert {record.checkpoint is None for record in over_both} == {True, False}
     for record in over_both:
@@ -109,13 +100,14 @@ def test_what_spans_hosts_ends_well_on_both_and_what_cannot_is_unsupported_with_
 
 
 def test_every_launch_follows_the_oracle_and_sends_from_host_to_host_what_the_formula_says(compared):
-    deviations = pandas.read_csv(compared.report.with_name(f"{compared.report.stem}-tables") / "deviations.csv")
+    folder, records = compared
+    deviations = pandas.read_csv(folder / "report-tables/deviations.csv")
     same_maths = deviations.query("other_maths != other_maths and exchange")
     assert set(same_maths["verdict"]) == {"follows"}
     # Certificates are of digits, whose gradients are small.
     ratios = {
         name: sum(record.host_bytes_per_step) / record.formula_bytes_per_step
-        for name, record in compared.records.items()
+        for name, record in records.items()
         if len(record.hosts) == 2 and record.task.preset == "pathway"
         if record.exchange and record.formula_bytes_per_step
     }
@@ -124,11 +116,12 @@ def test_every_launch_follows_the_oracle_and_sends_from_host_to_host_what_the_fo
 
 
 def test_what_it_writes_tells_of_the_hosts_and_has_no_key(compared):
-    assert compared.report.read_bytes().startswith(b"%PDF")
-    page = compared.report.with_suffix(".html").read_text()
+    folder, _ = compared
+    assert (folder / "report.pdf").read_bytes().startswith(b"%PDF")
+    page = (folder / "report.html").read_text()
     assert "The hosts" in page
     assert "host2" in page
-    written = [path for path in compared.folder.iterdir() if path.is_file()]
+    written = [path for path in folder.glob("results/*-quick/*") if path.is_file()]
     assert any(path.suffix == ".log" for path in written)
     for path in written:
         assert b"PRIVATE KEY" not in path.read_bytes()

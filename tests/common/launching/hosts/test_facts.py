@@ -3,7 +3,6 @@
 import os
 import platform
 import socket
-import subprocess
 
 import pytest
 
@@ -11,6 +10,7 @@ from common.declarations import catalogue
 from common.environments import inventory
 from common.launching.hosts import facts, supervisor
 from common.launching.hosts.facts import Route
+from tests.common.conftest import commit, git
 
 
 @pytest.fixture(autouse=True)
@@ -44,15 +44,11 @@ def test_where_there_can_be_no_folder_the_facts_say_why(tmp_path, monkeypatch):
 
 
 def test_files_that_differ_from_the_commit_differ_in_their_digest(tmp_path, monkeypatch):
-    def git(*words):
-        subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *words], cwd=tmp_path, check=True)
-
     monkeypatch.setattr(facts, "ROOT", tmp_path)
-    git("init", "--quiet")
-    git("commit", "--quiet", "--allow-empty", "--message=first")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path, {"file": ""})
     digests = [facts.facts([]).changes]
     for content in ("a", "b"):
         (tmp_path / "file").write_text(content)
-        git("add", "file")
         digests.append(facts.facts([]).changes)
     assert len({*digests}) == 3

@@ -1,6 +1,5 @@
 """common/launching/hosts/ranks.py: a launch over hosts ends on all of them, and says which one it failed on."""
 
-import json
 import os
 import signal
 import subprocess
@@ -149,15 +148,12 @@ class TestOnHostsThatArePlayed:
 
 
 HEAD = """
-import json, sys
+import sys
 from pathlib import Path
-from common.launching.places.ssh import SshHost
-from common.launching.hosts.ranks import Assignment, run_over_hosts
 from common.launching.processes import exit_on_signals
+from tests.common.launching.hosts.test_ranks import HOSTS, SLEEP, Assignment, run_over_hosts
 exit_on_signals()
-names, log, launch = json.loads(sys.argv[1])
-assignments = [Assignment(SshHost(name, 1), [["sh", "-c", "echo sleeps; exec sleep 600"]], {}) for name in names]
-run_over_hosts(assignments, [each.host for each in assignments], 60, Path(log), launch, [])
+run_over_hosts([Assignment(host, [SLEEP], {}) for host in HOSTS], HOSTS, 60, Path(sys.argv[1]), sys.argv[2], [])
 """
 
 
@@ -165,8 +161,7 @@ run_over_hosts(assignments, [each.host for each in assignments], 60, Path(log), 
 @pytest.mark.usefixtures("played_ssh")
 def test_a_signal_that_ends_the_head_leaves_nothing_on_the_hosts(number, tmp_path, launch_id):
     log = tmp_path / "log"
-    arguments = json.dumps([["host1", "host2"], str(log), launch_id])
-    with subprocess.Popen([sys.executable, "-c", HEAD, arguments], cwd=ROOT) as head:
+    with subprocess.Popen([sys.executable, "-c", HEAD, str(log), launch_id], cwd=ROOT) as head:
         wait_for(lambda: log.exists() and log.read_text().count("sleeps") == 2)
         assert belonging_to(launch_id)
         head.send_signal(number)
