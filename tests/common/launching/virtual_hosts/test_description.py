@@ -3,16 +3,8 @@
 import pytest
 
 from common.errors import UserError
-from common.launching.virtual_hosts.description import (
-    FASTEST_BITS,
-    SLOWEST_BITS,
-    VARIABLE,
-    Cable,
-    Description,
-    described,
-    parse_bandwidth,
-    parse_duration,
-)
+from common.launching.virtual_hosts import description
+from common.launching.virtual_hosts.description import Cable, Description, described, parse_bandwidth, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -37,8 +29,8 @@ def test_what_is_no_bandwidth_or_no_delay_is_refused_with_an_example(text):
 @pytest.mark.parametrize(
     ("link", "said"),
     [
-        ((SLOWEST_BITS / 2, 0.0), "give 1mbit to 30gbit"),
-        ((FASTEST_BITS * 2, 0.0), "give 1mbit to 30gbit"),
+        ((description.SLOWEST_BITS / 2, 0.0), "give 1mbit to 30gbit"),
+        ((description.FASTEST_BITS * 2, 0.0), "give 1mbit to 30gbit"),
         ((None, 1.1), "give 0 to 1 s"),
     ],
 )
@@ -48,8 +40,8 @@ def test_a_link_that_cannot_be_made_is_refused(link, said):
 
 
 def test_a_program_on_the_head_finds_what_its_cluster_was_described_as_and_elsewhere_there_is_none(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(description.VARIABLE, raising=False)
     assert described() is None
-    description = Description(Cable(1e8, 0.001), 0.5, ("host1", "host2"), (2, 3), (4, 5))
-    monkeypatch.setenv(VARIABLE, description.variables()[VARIABLE])
-    assert described() == description
+    cluster = Description(Cable(1e8, 0.001), 0.5, ("host1", "host2"), (2, 3), (4, 5))
+    monkeypatch.setenv(description.VARIABLE, cluster.variables()[description.VARIABLE])
+    assert described() == cluster
