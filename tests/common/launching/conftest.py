@@ -3,16 +3,17 @@
 import os
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 import pytest
 
+from common.launching.hosts.supervisor import LAUNCH
 from common.launching.places.ssh import SshHost
 from tests import launching
-from tests.hosts import Cluster, VirtualHost, cluster_of, processes_of
+from tests.hosts import Cluster, VirtualHost, cluster_of, processes_of, require_ssh
 
 
 @pytest.fixture
@@ -52,6 +53,16 @@ def played_ssh(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
 
 
+@pytest.fixture
+def stray(launch_id):
+    """A process of the launch in a session of its own that is no agent's descendant, as mpirun's daemons are none."""
+    environment = os.environ | {LAUNCH: launch_id}
+    process = subprocess.Popen(["sleep", "600"], env=environment, start_new_session=True)
+    yield process
+    process.kill()
+    process.wait()
+
+
 @dataclass(frozen=True)
 class Site:
     """Two hosts whose clocks are hours apart, each with an ssh server, and `ssh` in PATH that connects from their head.
@@ -60,8 +71,6 @@ class Site:
     """
 
     machines: tuple[VirtualHost, ...]
-    programs: Path
-    """The folder of that `ssh`."""
     servers: tuple[int, ...]
     """What runs on each host from the beginning."""
 
@@ -84,18 +93,12 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-@pytest.fixture(scope="session")
-def _site(cluster, tmp_path_factory) -> Site:
-    if not (ssh := shutil.which("ssh")):
-        pytest.skip("No ssh between the test hosts: the program ssh isn't found.")
-    program = tmp_path_factory.mktemp("site") / "ssh"
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.head.enter(ssh))} $SSH_OPTIONS "$@"\n')
-    program.chmod(0o755)
-    return Site(cluster.hosts, program.parent, tuple(processes_of(machine)[0] for machine in cluster.hosts))
-
-
 @pytest.fixture
-def site(_site, monkeypatch) -> Site:
+def site(cluster, tmp_path, monkeypatch) -> Site:
     """The cluster's hosts as real ones."""
-    monkeypatch.setenv("PATH", f"{_site.programs}:{os.environ['PATH']}")
-    return _site
+    require_ssh()
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(cluster.head.enter(shutil.which("ssh")))} $SSH_OPTIONS "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return Site(cluster.hosts, tuple(processes_of(machine)[0] for machine in cluster.hosts))

@@ -1,8 +1,10 @@
 """common/launching/hosts/facts.py: what a host says of itself, and of what is missing on it."""
 
+import errno
 import os
 import platform
 import socket
+from unittest.mock import Mock
 
 import pytest
 
@@ -37,10 +39,14 @@ def test_the_facts_are_those_of_this_machine(tmp_path):
     assert not list(tmp_path.glob("lockstep-*"))
 
 
-def test_where_there_can_be_no_folder_the_facts_say_why(tmp_path, monkeypatch):
+def test_where_there_can_be_no_folder_or_no_room_in_it_the_facts_say_why(tmp_path, monkeypatch):
+    refused = f"{socket.gethostname()} can't keep files in {tmp_path}"
+    is_full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(os, "posix_fallocate", Mock(side_effect=is_full))
+    assert facts.facts([]).no_room == f"{refused} (No space left on device): make room there."
+    assert not list(tmp_path.iterdir())
     monkeypatch.setattr(supervisor, "SCRATCH", tmp_path / "none")
-    said = facts.facts([]).no_room
-    assert said.startswith(f"{socket.gethostname()} can't keep files in {tmp_path}/none (No such file or directory): ")
+    assert facts.facts([]).no_room.startswith(f"{refused}/none (No such file or directory): ")
 
 
 def test_files_that_differ_from_the_commit_differ_in_their_digest(tmp_path, monkeypatch):

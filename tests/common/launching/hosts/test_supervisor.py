@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -87,39 +86,19 @@ def test_only_a_launchs_folder_is_collected(folder, refusal):
     assert f"{folder} is no launch's folder" in refusal(lambda: supervisor.collect(folder, []))
 
 
-STRAY = """
-import os, signal, sys, time
-if os.fork():
-    sys.exit()
-os.setsid()
-if sys.argv[1] == "stubborn":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-print(os.getpid(), flush=True)
-os.close(1)
-if sys.argv[1] == "stopped":
-    os.kill(os.getpid(), signal.SIGSTOP)
-time.sleep(600)
-"""
-
-
-def stray(launch, kind=""):
-    """The process id of one that left its session and its parent."""
-    environment = os.environ | {LAUNCH: launch}
-    command = [sys.executable, "-c", STRAY, kind]
-    return int(subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout)
-
-
 @pytest.mark.usefixtures("played_ssh")
-def test_a_sweep_ends_what_left_its_session_and_neither_itself_nor_anything_of_another_launch(launch_id, monkeypatch):
+def test_a_sweep_ends_what_left_its_session_and_neither_itself_nor_anything_of_another_launch(
+    launch_id, stray, monkeypatch
+):
     kept, gone = supervisor.make_folder("other"), supervisor.make_folder(launch_id)
-    other, *swept = stray("other"), *(stray(launch_id, kind) for kind in ("", "stubborn", "stopped"))
     monkeypatch.setenv(LAUNCH, launch_id)
-    try:
-        [answer] = place.ask("sweep", {HOST: {"launch": launch_id}})
-        assert (answer.failure, answer.values) == (None, {"ended": 3})
-        assert not any(is_running(pid) for pid in swept)
-        assert is_running(other)
-        assert (kept.exists(), gone.exists()) == (True, False)
-    finally:
-        os.kill(other, signal.SIGKILL)
-        kept.rmdir()
+    with subprocess.Popen(SLEEPER, env=os.environ | {LAUNCH: "other"}, stdout=subprocess.DEVNULL) as other:
+        try:
+            [answer] = place.ask("sweep", {HOST: {"launch": launch_id}})
+            assert (answer.failure, answer.values) == (None, {"ended": 1})
+            assert stray.wait(30) == -signal.SIGTERM
+            assert other.poll() is None
+            assert (kept.exists(), gone.exists()) == (True, False)
+        finally:
+            other.kill()
+            kept.rmdir()
