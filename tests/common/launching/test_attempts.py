@@ -3,7 +3,6 @@
 import time
 
 import pytest
-from msgspec import structs
 
 from common.contract.task import Task
 from common.declarations.catalogue import find
@@ -20,10 +19,6 @@ from tests.common.records.recoveries import RESTARTED, attempt
     ("account", "words"),
     [
         (RESTARTED, "rank 1 killed at step 160, noticed after 0.5 s, next step after 5.0 s, 10 steps computed twice"),
-        (
-            structs.replace(RESTARTED, attempts=RESTARTED.attempts[:1], moments=RESTARTED.moments[:7]),
-            "rank 1 killed at step 160, noticed after 0.5 s, no step after it, 0 steps computed twice",
-        ),
         (
             Recovery(fault="kill:rank=1,step=160", attempts=[attempt(0, 1, 1, 1)]),
             "rank 1 killed at step 160, which it never came to, 0 steps computed twice",

@@ -22,12 +22,7 @@ ENDED_FIRST = "host1| [0]<stderr>:lockstep: failed: Lost.\nhost1| Process name: 
 
 RANK_LOST = "lockstep: failed: worker {} ended with signal 6, so all processes were ended.\n"
 LINE = "-" * 74
-PAGE = f"""{LINE}
-At least one pair of MPI processes are unable to reach each other for
-MPI communications.  This means that no Open MPI device has indicated
-that it can be used to communicate between these processes.
-{LINE}
-"""
+PAGE = f"{LINE}\nMPI processes are unable to\nreach each other.  This means that no device has indicated\nit.\n{LINE}\n"
 LAST_PAGE = f"{LINE}\nprterun has exited due to process rank 0 with PID 0 on node vm.\n{LINE}\n"
 
 MPIRUN = find_library("mpi").launcher
@@ -50,8 +45,8 @@ STOPPED = "worker 1 was stopped by a signal, and then worker 0 ended."
 MISSED = "stopped sending heartbeats):\n1\n"
 NO_ANSWER = "DEADLINE_EXCEEDED: none for RPC: /xla.coordination.CoordinationService/Heartbeat\n"
 GAVE_UP = (
-    "The launcher gave up (At least one pair of MPI processes are unable to reach each other for MPI communications): "
-    "unset variables by which it was set up, such as OMPI_MCA_btl, or see its own words."
+    "The launcher gave up (MPI processes are unable to reach each other): unset variables by which it was set up, such "
+    "as OMPI_MCA_btl, or see its own words."
 )
 
 CAUSES = {

@@ -5,6 +5,7 @@ import json
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -22,6 +23,7 @@ from common.launching.hosts.ranks import HostsOutcome
 from common.launching.hosts.survey import HostFacts
 from common.launching.places.ssh import SshHost
 from common.launching.planned import Hosts, PlannedLaunch
+from common.launching.virtual_hosts import description
 from common.launching.virtual_hosts.description import Cable, Description
 from common.records.files import read_record, to_json
 from common.records.header import Link, Machine, Virtual
@@ -182,16 +184,11 @@ def test_virtual_hosts_that_share_cores_are_oversubscribed_together(ran, planned
 
 def test_a_launch_over_virtual_hosts_names_the_delay_or_gets_the_clusters(monkeypatch, planned):
     monkeypatch.setattr(cluster, "calibrate", lambda description: description.link)
-    shaped = []
-
-    class Made(Description):
-        def shape(self, link):
-            shaped.append(link)
-            return dataclasses.replace(self, link=link)
-
-    link = cluster._calibrated(Made(Cable(None, 0.004), None, ("host1", "host2")))
+    shaped = Mock()
+    monkeypatch.setattr(description, "_ask", shaped)
+    link = cluster._calibrated(Description(Cable(None, 0.004), None, ("host1", "host2")))
     jobs = [dataclasses.replace(planned().job(Path()), delay_seconds=delay) for delay in (None, 0.01, None, 0.0)]
     assert [link(job).delay_seconds for job in jobs] == [0.004, 0.01, 0.004, 0.0]
-    assert len(shaped) == 3
+    assert shaped.call_count == 3
     made = cluster_of(2, virtual=VIRTUAL)
     assert [made.site(job).virtual.delay_seconds for job in jobs] == [0.0, 0.01, 0.0, 0.0]
