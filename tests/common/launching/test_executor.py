@@ -26,9 +26,9 @@ from tests.launching import is_running, made_up, wait_for
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
 
 
-def launch_of(strategy, task=SMALL, repetition=1, **options):
+def launch_of(strategy, task=SMALL, **options):
     """A planned launch of a strategy."""
-    return PlannedLaunch(strategy, task.workers, "throughput", repetition, task, strategy.options(**options))
+    return PlannedLaunch(strategy, task.workers, "throughput", 1, task, strategy.options(**options))
 
 
 @pytest.fixture
@@ -39,36 +39,25 @@ def launched(declare, monkeypatch):
     return strategy
 
 
-@pytest.mark.parametrize("packed", [True, False])
-def test_a_launch_of_what_is_not_installed_is_unsupported_and_its_record_has_all_that_is_declared(
-    packed, tmp_path, declare
-):
+def test_a_launch_of_what_is_not_installed_is_unsupported_and_its_record_has_all_that_is_declared(tmp_path, declare):
     elsewhere = dataclasses.replace(declare().family, environment="elsewhere", imports="a_module_that_nobody_has")
-    strategy = declare(family=elsewhere, synchronous_with={"packed": True})
-    record = executor.run_planned(launch_of(strategy, dataclasses.replace(SMALL, workers=2), packed=packed), tmp_path)
+    launch = launch_of(declare(family=elsewhere), dataclasses.replace(SMALL, workers=2), packed=False)
+    record = executor.run_planned(launch, tmp_path)
     assert record.status == "unsupported"
     assert "nox -s elsewhere" in record.reason
     assert (tmp_path / record.log).read_text() == f"lockstep: {record.reason}\n"
-    assert (record.synchronous, record.world_size, record.options["packed"]) == (packed, 2, packed)
-    assert (record.name, record.family) == ("numpy_threads" if packed else "numpy_threads, no packed", "NumPy")
+    assert (record.name, record.world_size, record.family) == ("numpy_threads, no packed", 2, "NumPy")
 
 
-def test_a_launch_leaves_files_of_its_own_even_where_its_name_has_a_point(tmp_path, launched):
-    task = dataclasses.replace(SMALL, workers=2, checkpoint=Path("named by the comparison"))
-    launches = [launch_of(launched, task, repetition, piece_megabytes=0.5) for repetition in (1, 2)]
-    records = [executor.run_planned(launch, tmp_path) for launch in launches]
-    assert [record.label for record in records] == ["0.5 piece megabytes"] * 2
-    endings = ("json", "log", "safetensors")
-    names = {f"{launch.name}.{ending}" for launch in launches for ending in endings}
-    assert {path.name for path in tmp_path.iterdir()} == names
-    assert "0.5" in launches[0].name
-
-
-def test_a_launch_that_leaves_no_record_or_a_process_is_failed_whatever_an_earlier_one_left(
+def test_files_have_the_whole_name_of_a_launch_and_are_never_taken_for_those_of_one_that_failed(
     tmp_path, launched, monkeypatch
 ):
-    launch = launch_of(launched, dataclasses.replace(SMALL, checkpoint=Path("named by the comparison")))
-    assert executor.run_planned(launch, tmp_path).status == "ok"
+    task = dataclasses.replace(SMALL, checkpoint=Path("named by the comparison"))
+    launch = launch_of(launched, task, piece_megabytes=0.5)
+    assert executor.run_planned(launch, tmp_path).label == "0.5 piece megabytes"
+    files = {f"{launch.name}.{ending}" for ending in ("json", "log", "safetensors")}
+    assert {path.name for path in tmp_path.iterdir()} == files
+    assert "0.5" in launch.name
     is_left = LaunchFailedError("Process 7 is still there.")
     for reason, ending in (("It ended without leaving a record.", [0]), ("Process 7 is still there.", is_left)):
         monkeypatch.setattr(executor, "start", Mock(side_effect=ending))
