@@ -30,25 +30,25 @@ for step in range(10, 60, 10):
     until = time.process_time() + 0.02
     while time.process_time() < until:
         pass
+    time.sleep(float(sys.argv[3]))
     boundaries.reach(step)
 """
 
 
-SLOW_WORKER = WORKER.replace("boundaries.reach(step)", "time.sleep(0.5 * int(sys.argv[2])); boundaries.reach(step)")
-"""One whose second rank is far from its end when the first one comes to its step."""
-
-
 @pytest.fixture
 def suffer(tmp_path):
-    """A function that starts two workers, which suffer a fault; the injector and their exit statuses when they end."""
+    """A function that starts two workers, which suffer a fault; the injector and their exit statuses when they end.
+
+    The second one waits for so many seconds before each of its steps.
+    """
     started = []
 
-    def start(fault, ends=(0, 1), worker=WORKER, hosts=None):
+    def start(fault, ends=(0, 1), wait_seconds=0.0, hosts=None):
         injector = Injector(parse(fault) if fault else None, rank_by("TEST_RANK"), hosts, tmp_path if hosts else None)
         with injector.listening():
             for rank in (0, 1):
                 environment = os.environ | injector.variables | {"TEST_RANK": str(rank)}
-                command = [sys.executable, "-c", worker, fault, str(rank)]
+                command = [sys.executable, "-c", WORKER, fault, str(rank), str(rank * wait_seconds)]
                 started.append(subprocess.Popen(command, cwd=ROOT, env=environment))
             statuses = [started[rank].wait(30) if rank in ends else None for rank in (0, 1)]
             time.sleep(0.1)  # For what is still on its way, which comes by threads.
@@ -129,5 +129,6 @@ def test_a_host_is_cut_off_and_where_it_is_lost_nothing_of_the_launch_goes_on_th
     own, names = os.stat("/proc/self/ns/net").st_ino, ("host1", "host2")
     # Two hosts, of which this machine plays one.
     hosts = Mock(names=names, networks=[own if name == played else 0 for name in names])
-    _, ended, _ = suffer(fault, worker=SLOW_WORKER, hosts=hosts)
+    # The second rank is far from its end when the first one comes to its step.
+    _, ended, _ = suffer(fault, wait_seconds=0.5, hosts=hosts)
     assert (ended, hosts.plug.call_args_list) == (statuses, plugged)

@@ -13,7 +13,6 @@ import pytest
 
 from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import Strategy
 from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records.files import read_records
@@ -37,15 +36,6 @@ IN_ONE_PROCESS = next(
 """What can't span hosts, of the same framework."""
 
 
-def command_for(folder: Path, strategies: list[Strategy]) -> list[str]:
-    """Compare these strategies over a slow link, with gradients beside which all else that is sent is little."""
-    names = [strategy.base for strategy in strategies if strategy.base] + [strategy.name for strategy in strategies]
-    scope = ["--strategies", *dict.fromkeys(names), "--preset", "pathway", "--workers", "2", "--repetitions", "1"]
-    hosts = ["--virtual-hosts", "2", "--bandwidth", "100mbit"]
-    outputs = ["--results", str(folder / "results"), "--out", str(folder / "report.pdf")]
-    return [sys.executable, "-m", "common.sessions.compare", *hosts, *scope, *outputs]
-
-
 def ended_well(folder: Path) -> dict[Path, int]:
     """When each record of a launch that ended well was written."""
     records = folder.glob("results/*/*.json")
@@ -61,7 +51,12 @@ def compared(tmp_path_factory):
         for strategy in strategies:
             python_for(strategy)
     folder = tmp_path_factory.mktemp("comparison")
-    command = command_for(folder, strategies)
+    names = [strategy.base for strategy in strategies if strategy.base] + [strategy.name for strategy in strategies]
+    # Over a slow link, with gradients beside which all else that is sent is little.
+    scope = ["--strategies", *dict.fromkeys(names), "--preset", "pathway", "--workers", "2", "--repetitions", "1"]
+    hosts = ["--virtual-hosts", "2", "--bandwidth", "100mbit"]
+    outputs = ["--results", str(folder / "results"), "--out", str(folder / "report.pdf")]
+    command = [sys.executable, "-m", "common.sessions.compare", *hosts, *scope, *outputs]
     # A shell that has started these tests in the background has them, and so their children, ignore SIGINT.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, start_new_session=True, preexec_fn=heed)

@@ -8,8 +8,8 @@ import dataclasses
 import shlex
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
-import msgspec
 import pytest
 
 from common.contract.task import PRESETS
@@ -39,18 +39,16 @@ LAUNCHES = [
 ]
 
 
-def started(name, options, count, folder, assignments):
+def started(name, options, count, folder, run_over_hosts):
     """The lines on a launch of this strategy with two workers on each of so many nodes."""
-    hosts = [SlurmNode(f"node{number}", 2, 2) for number in range(1, count + 1)]
-    members = [msgspec.structs.replace(member(number), host=host) for number, host in enumerate(hosts, start=1)]
+    members = [member(number, host=SlurmNode(f"node{number}", 2, 2)) for number in range(1, count + 1)]
     program = catalogue.find(name)
     task = dataclasses.replace(PRESETS["digits"], workers=2 * count)
     launch = PlannedLaunch(program, 2 * count, "throughput", 1, task, program.options(**options), hosts=count)
-    assignments.clear()
     run_planned(launch, folder, cluster_of(count, members=members, allocation=Allocated(job="7")))
     words = "".join(f" --{key.replace('_', '-')} {value}" for key, value in options.items())
     yield f"## {name}{words}: {2 * count} workers on {count} node{'s' if count > 1 else ''}"
-    for each in assignments:
+    for each in run_over_hosts.call_args.args[0]:
         yield f"here$ {shlex.join(each.host.command(['-m', 'common.launching.hosts.agent', 'run']))}"
         variables = [f"{key}={each.environment[key]}" for key in SHOWN if key in each.environment]
         yield f"{each.host.name}$ export {' '.join(variables)}"
@@ -60,12 +58,7 @@ def started(name, options, count, folder, assignments):
 
 def text(monkeypatch, folder):
     """All launches, on a machine on which every environment is made, for a user who isn't root."""
-    noted = []
-
-    def run_over_hosts(assignments, *rest):
-        noted.extend(assignments)
-        return HostsOutcome(1, reason="It is only looked at.")
-
+    run_over_hosts = Mock(return_value=HostsOutcome(1, reason="It is only looked at."))
     monkeypatch.setattr(cluster, "run_over_hosts", run_over_hosts)
     monkeypatch.setattr(
         cluster, "python_for", lambda program: Path(ROOT, ".nox", program.family.environment, "bin/python")
@@ -80,7 +73,7 @@ def text(monkeypatch, folder):
         for count in (1, 2, 4)
         # On one node this launch is refused.
         if count > 1 or "mpi_starter" not in options
-        for line in started(name, options, count, folder, noted)
+        for line in started(name, options, count, folder, run_over_hosts)
     ]
     plain = "\n".join(lines).replace(str(ROOT), "/lockstep")
     return plain.replace(cluster.sys.executable.replace(str(ROOT), "/lockstep"), "/lockstep/.nox/tools/bin/python")
