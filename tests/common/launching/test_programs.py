@@ -27,15 +27,6 @@ def path(tmp_path):
     return found
 
 
-def test_messages_are_replayed_as_they_were_sent(path, monkeypatch):
-    monkeypatch.setattr(launch, "python_for", lambda library: Path(sys.executable))
-    options = ["--messages", str(path), "--data-type", "float64", "--workers", "3"]
-    library, request, command = prepare(["gloo", *options])
-    sweep = request.workload
-    assert (library.name, sweep.messages, sweep.workers) == ("gloo", path, 3)
-    assert command[-8:] == [*options, "--workers", "3"]
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -44,8 +35,13 @@ def test_messages_are_replayed_as_they_were_sent(path, monkeypatch):
         ("mpi --workers 3 --data-type float64", "is what gloo carried: replay it by gloo."),
     ],
 )
-def test_messages_that_others_sent_are_refused_with_what_to_give(path, words, said, refusal):
+def test_messages_are_replayed_as_they_were_sent_and_otherwise_refused_with_what_to_give(
+    path, words, said, refusal, monkeypatch
+):
     assert refusal(lambda: prepare([*words.split(), "--messages", str(path)])) == f"{path} {said}"
+    monkeypatch.setattr(launch, "python_for", lambda library: Path(sys.executable))
+    options = ["--messages", str(path), "--data-type", "float64", "--workers", "3"]
+    assert prepare(["gloo", *options])[2][-8:] == [*options, "--workers", "3"]
 
 
 @pytest.mark.parametrize(
