@@ -4,7 +4,6 @@ happens to it."""
 import dataclasses
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from unittest.mock import Mock
@@ -130,19 +129,11 @@ def test_temporary_files_of_a_launch_that_was_killed_are_removed_and_no_others(t
     assert {each.name for each in tmp_path.iterdir()} == {"log", TEMPORARY.format(1)}
 
 
-STUBBORN = """
-import os, signal, subprocess, sys, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-# Below it is one that has left its process group.
-child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-print(child.pid, flush=True)
-time.sleep(60)
-"""
-
-
 def test_what_ignores_sigterm_is_killed_with_all_below_it(monkeypatch):
     monkeypatch.setattr(executor, "STOP_SECONDS", 0.1)
-    with psutil.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE) as launcher:
+    # Below it is one that has left its process group.
+    stubborn = "trap '' TERM; setsid sleep 60 & echo $!; wait"
+    with psutil.Popen(["sh", "-c", stubborn], stdout=subprocess.PIPE) as launcher:
         child = psutil.Process(int(launcher.stdout.readline()))
         executor.end(launcher)
         assert launcher.returncode == -9

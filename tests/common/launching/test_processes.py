@@ -110,25 +110,19 @@ def test_the_first_signal_that_asks_to_leave_ends_this_process_in_order_and_othe
         signal.signal(number, handler)
 
 
-STUBBORN = """
-import os, signal, time
-signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True))
-print(os.getpid(), flush=True)
-time.sleep(600)
-"""
-
 LEAVING = """
 import os, sys
 from common.launching import processes
 from common.launching.processes import exit_on_signals, run_group
 processes._GRACE_SECONDS = 1.0
 exit_on_signals()
-run_group([[sys.executable, "-c", sys.argv[1]]], dict(os.environ), float(sys.argv[2]))
+run_group([["sh", "-c", sys.argv[1]]], dict(os.environ), float(sys.argv[2]))
 """
 
 
 def test_a_signal_while_a_group_is_being_ended_at_its_deadline_does_not_cut_that_short():
-    with subprocess.Popen(python(LEAVING, STUBBORN, "1"), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    stubborn = "trap 'echo told' TERM; echo $$; while :; do sleep 0.05; done"
+    with subprocess.Popen(python(LEAVING, stubborn, "1"), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         child = psutil.Process(int(process.stdout.readline()))
         assert process.stdout.readline() == "told\n"
         process.send_signal(signal.SIGTERM)
@@ -137,8 +131,8 @@ def test_a_signal_while_a_group_is_being_ended_at_its_deadline_does_not_cut_that
 
 
 def test_a_group_ends_with_the_process_that_started_it_even_if_that_is_killed():
-    waiting = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
-    with subprocess.Popen(python(LEAVING, waiting, "60"), cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    waiting = python(LEAVING, "echo $$; exec sleep 600", "60")
+    with subprocess.Popen(waiting, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
         psutil.wait_procs([child], timeout=30)

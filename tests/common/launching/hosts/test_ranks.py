@@ -1,8 +1,7 @@
 """common/launching/hosts/ranks.py: a launch over hosts ends on all of them, and says which one it failed on."""
 
+import os
 import signal
-import subprocess
-import sys
 from contextlib import suppress
 
 import psutil
@@ -12,8 +11,7 @@ from common.launching.hosts import ranks as launching
 from common.launching.hosts import supervisor
 from common.launching.hosts.ranks import Assignment, run_over_hosts
 from common.launching.places.ssh import SshHost
-from common.paths import ROOT
-from tests.launching import is_running, wait_for
+from tests.launching import is_running
 
 HOSTS = [SshHost("host1", 1), SshHost("host2", 1)]
 SLEEP = ["sh", "-c", "echo sleeps; exec sleep 600"]
@@ -136,27 +134,15 @@ class TestOnHostsThatArePlayed:
         assert outcome.reason == f"{tmp_path}/log can't be written to (No space left on device): free some space."
         assert stray.wait(30) == -signal.SIGTERM
 
-
-HEAD = """
-import sys
-from pathlib import Path
-from common.launching.processes import exit_on_signals
-from tests.common.launching.hosts.test_ranks import HOSTS, SLEEP, Assignment, run_over_hosts
-exit_on_signals()
-run_over_hosts([Assignment(host, [SLEEP], {}) for host in HOSTS], HOSTS, 60, Path(sys.argv[1]), sys.argv[2], [])
-"""
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.usefixtures("played_ssh")
-def test_a_signal_that_ends_the_head_leaves_nothing_on_the_hosts(number, tmp_path, launch_id):
-    log = tmp_path / "log"
-    with subprocess.Popen([sys.executable, "-c", HEAD, str(log), launch_id], cwd=ROOT) as head:
-        wait_for(lambda: log.exists() and log.read_text().count("sleeps") == 2)
-        assert belonging_to(launch_id)
-        head.send_signal(number)
-        head.wait(30)
-    wait_for(lambda: not belonging_to(launch_id))
+    def test_a_signal_that_ends_the_head_leaves_nothing_on_the_hosts(self, launch, stray):
+        # Shells have what they start in the background ignore it.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                launch([SLEEP, shell(f"kill -INT {os.getpid()}; exec sleep 600")])
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert stray.wait(30) == -signal.SIGTERM
 
 
 def test_a_launch_over_two_hosts_leaves_files_on_the_head_and_nothing_on_them(site, launch):
