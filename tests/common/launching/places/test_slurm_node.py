@@ -5,17 +5,17 @@ How srun is started is in hosts/slurm_commands.txt.
 
 import os
 import subprocess
-import sys
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock, call
 
 import pytest
 
 from common.declarations.slurm import srun as step
 from common.launching.places import place
 from common.launching.places.place import LOST_STATUS
-from common.launching.places.slurm_node import SlurmNode
+from common.launching.places.slurm_node import SlurmNode, leave_step
 from common.paths import ROOT
 
+TASK = {"SLURM_TASK_PID": "1", "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0", "SLURM_CPUS_PER_TASK": "1"}
 NODE = SlurmNode("node7", slots=2, cores=4)
 REMOTE_SHELL = ROOT / "common/launching/places/remote_shell/ssh"
 
@@ -73,34 +73,28 @@ def srun(tmp_path, monkeypatch):
     path, noted = tmp_path / "srun", tmp_path / "noted"
     path.write_text(
         f'#!/bin/bash\necho "$*" > {noted}\nwhile [[ $1 == --* ]]; do shift; done\n'
-        "export SLURM_TASK_PID=$$ SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_CPUS_PER_TASK=1 SLURM_JOB_ID=7\n"
-        'exec "$@"\n'
+        'SLURM_TASK_PID=$$ SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 exec "$@"\n'
     )
     path.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     return noted
 
 
-LEAVING = """
-import os
-from common.launching.places.slurm_node import leave_step
-leave_step()
-print(sorted(name for name in os.environ if name.startswith(("SLURM", "SEEN"))), len(os.sched_getaffinity(0)))
-"""
-
-
 @pytest.mark.parametrize(
-    ("starter", "printed"),
+    ("process", "left", "cores"),
     [
-        pytest.param(["srun", "--ntasks=1"], "['SEEN'] 1\n", id="srun started it"),
-        pytest.param([], f"['SEEN', 'SLURM_X'] {len(os.sched_getaffinity(0))}\n", id="somebody else started it"),
+        pytest.param(os.getpid(), {"SEEN"}, [call(0, [min(os.sched_getaffinity(0))])], id="srun started it"),
+        pytest.param(os.getppid(), {"SEEN", *TASK}, [], id="somebody else started it"),
     ],
 )
-def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(starter, printed, srun):
-    environment = {"PATH": os.environ["PATH"], "SEEN": "yes", "SLURM_X": "here"}
-    command = [*starter, sys.executable, "-c", LEAVING]
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert result.stdout == printed
+def test_an_agent_that_srun_started_is_no_task_any_more_and_keeps_to_its_cores(process, left, cores, monkeypatch):
+    variables = TASK | {"SLURM_TASK_PID": str(process), "SEEN": "yes"}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    bind = Mock()
+    monkeypatch.setattr(os, "sched_setaffinity", bind)
+    leave_step()
+    assert (variables.keys() & os.environ.keys(), bind.call_args_list) == (left, cores)
 
 
 def test_an_agent_is_asked_through_srun_as_through_ssh(srun):
