@@ -17,12 +17,6 @@ HOSTS = [SshHost("host1", 1), SshHost("host2", 1)]
 SLEEP = ["sh", "-c", "echo sleeps; exec sleep 600"]
 
 
-class Beating(SshHost):
-    """A host whose lifeline has a heartbeat, as a node of Slurm's."""
-
-    heartbeat_seconds = 0.3
-
-
 def shell(source):
     return ["sh", "-c", source]
 
@@ -57,13 +51,14 @@ def belonging_to(launch_id):
 class TestOnHostsThatArePlayed:
     """`ssh` starts the agents on this machine."""
 
-    def test_the_log_has_all_output_with_the_hosts_names_and_the_first_hosts_files_come_back(self, launch):
-        # Without a heartbeat the first host would end all after 0.9 seconds.
+    def test_the_log_has_all_output_with_the_hosts_names_and_the_first_hosts_files_come_back(self, launch, monkeypatch):
+        # As of a node of Slurm's. Without its heartbeat the first host would end all after 0.9 seconds.
+        monkeypatch.setattr(SshHost, "heartbeat_seconds", 0.3)
         # Of the lifeline `cat` wouldn't see an end.
         write = "printf '\\001\\377' > {folder}/run.json; touch {folder}/core; test {folder} = $WHERE && cat"
         first = shell(f"{write}; echo one; echo two >&2; sleep 1.5; printf three")
         second = shell("echo other > {folder}/run.json; echo '{}'")
-        outcome, lines = launch([first, second], [Beating("host1", 1), HOSTS[1]], WHERE="{folder}")
+        outcome, lines = launch([first, second], WHERE="{folder}")
         assert (outcome.status, outcome.reason, outcome.failed_host) == (0, None, None)
         assert outcome.files == {"run.json": b"\1\377"}
         of_first = [line.removeprefix("host1| ") for line in lines if line.startswith("host1| ")]
