@@ -22,7 +22,6 @@ CELL = Cell(
     collective="all_reduce", size_bytes=8, status="ok", entered_seconds=[[0.0], [0.1]], left_seconds=[[0.2], [0.3]]
 )
 GLOO = PlannedSweep(catalogue.find_library("gloo"), Sweep(sizes=("8",)), repetition=3)
-ELAPSED = {"elapsed_seconds": 2.0}
 ABOUT = {"backend": "gloo", "timing_seconds": 1e-7, "started_at": "2026-01-31T12:00:00.000+00:00"}
 
 
@@ -34,7 +33,7 @@ class TracedOptions(Options):
 @pytest.mark.parametrize(
     ("lines", "status", "log", "ended", "reason"),
     [
-        ([ABOUT, CELL, ELAPSED], 0, "", "ok", None),
+        ([ABOUT, CELL, {"elapsed_seconds": 2.0}], 0, "", "ok", None),
         ([ABOUT, CELL], 1, "lockstep: failed: rank 1 ended.\n", "failed", "rank 1 ended."),
         ([ABOUT, CELL], TIMED_OUT_STATUS, "", "failed", "It was ended by its deadline of 300 s."),
         ([ABOUT, CELL], 0, "", "failed", "It ended without saying that it had measured everything."),

@@ -22,18 +22,12 @@ from tests.launching import is_running, wait_for
 
 pytestmark = pytest.mark.hosts
 
-QUICK = [strategy for strategy in catalogue.strategies().values() if strategy.quick]
-SPANNING = {strategy.launcher.name: strategy for strategy in reversed(QUICK) if strategy.launcher.across_hosts}
-"""The first quick strategy of each launcher that spans hosts."""
+STRATEGIES = [*catalogue.strategies().values()]
+SPANNING = {each.launcher.name: each for each in reversed(STRATEGIES) if each.quick and each.launcher.across_hosts}
+"""The first quick strategy of each launcher that spans hosts, the last launcher first."""
 
-FIRST = next(iter(reversed(SPANNING.values())))
-
-IN_ONE_PROCESS = next(
-    strategy
-    for strategy in catalogue.strategies().values()
-    if strategy.work is Work.REPLICAS_IN_ONE_PROCESS and strategy.base == FIRST.base
-)
-"""What can't span hosts, of the same framework."""
+IN_ONE_PROCESS = next(each for each in STRATEGIES if each.work is Work.REPLICAS_IN_ONE_PROCESS)
+"""The first strategy that can't span hosts."""
 
 
 def ended_well(folder: Path) -> dict[Path, int]:
