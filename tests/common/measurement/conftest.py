@@ -51,8 +51,8 @@ def one_worker(tmp_path, declare):
     def make(task, strategy=None, options=None, **world):
         task = dataclasses.replace(task, record=task.record or tmp_path / "record.json")
         strategy = strategy or declare()
-        pinning = Pinning([], oversubscribed=False)
-        run = Run(strategy, task, options or strategy.options(), World(pinning=pinning, **world))
+        world = {"pinning": Pinning([], oversubscribed=False)} | world
+        run = Run(strategy, task, options or strategy.options(), World(**world))
         run.export_with(lambda: run.initial_state)
         return run
 

@@ -37,19 +37,15 @@ def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_s
     np.testing.assert_equal(saved.state, launched.states[0])
 
 
-class KilledError(Exception):
-    """The run is stopped from outside."""
-
-
 def test_a_killed_run_goes_on_from_its_checkpoint_on_the_trajectory_of_an_uninterrupted_one(numpy_launch, tmp_path):
     def kill_at_25(run, rank):
         if len(done) == 25:
-            raise KilledError
+            raise InterruptedError
         done.append(rank)
 
     done, whole = [], numpy_launch(dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "whole"))
     task = dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "parts", checkpoint_steps=10)
-    with pytest.raises(KilledError):
+    with pytest.raises(InterruptedError):
         numpy_launch(task, on_step=kill_at_25)
     assert read_checkpoint(task.checkpoint, task, 64).step == 20
     rest = numpy_launch(task)

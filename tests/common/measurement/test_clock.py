@@ -1,6 +1,5 @@
 """common/measurement/clock.py: where windows start and stop, and what is counted within them."""
 
-import dataclasses
 from itertools import pairwise
 
 import pytest
@@ -11,10 +10,8 @@ from common.measurement import machine, startup
 from common.measurement.clock import Clock
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Pinning
-from common.measurement.run import Run
 from common.measurement.startup import Moment
 from common.measurement.windows import windows_of
-from common.measurement.world import World
 from common.records.training import Startup, Window
 
 JOINED = Moment(3.0, 1.0)
@@ -42,19 +39,25 @@ def clocked(time):
     return train
 
 
-def test_every_window_after_the_warm_up_is_kept_with_the_wait_for_the_device_and_for_rows(clocked, time):
+def test_every_window_after_the_warm_up_is_kept_with_what_happened_around_it_and_the_waits_for_device_and_rows(
+    clocked, time, monkeypatch
+):
     def wait_for_rows(clock, step):
         clock.input_seconds = (clock.input_seconds or 0.0) + 0.25
 
     def wait():
         time.now += 0.5
 
+    spins = []
+    monkeypatch.setattr(Meter, "start", lambda meter: spins.append(time.now))
+    monkeypatch.setattr(Meter, "stop", lambda _, window: structs.replace(window, spin_seconds=spins[-1]))
     clock = clocked(rank=3)
     assert clock.windows == [
-        Window(rank=3, step=6, steps=10, started_seconds=6.0, seconds=10.0),
-        Window(rank=3, step=16, steps=10, started_seconds=16.0, seconds=10.0),
-        Window(rank=3, step=26, steps=4, started_seconds=26.0, seconds=4.0),
+        Window(rank=3, step=6, steps=10, started_seconds=6.0, seconds=10.0, spin_seconds=6.0),
+        Window(rank=3, step=16, steps=10, started_seconds=16.0, seconds=10.0, spin_seconds=16.0),
+        Window(rank=3, step=26, steps=4, started_seconds=26.0, seconds=4.0, spin_seconds=26.0),
     ]
+    assert spins == [6.0, 16.0, 26.0]
     assert clock.training_seconds == 30.0
     assert [window.input_seconds for window in clocked(wait_for_rows).windows] == [2.5, 2.5, 1.0]
     assert [window.seconds for window in clocked(synchronize=wait).windows] == [10.5, 10.5, 4.5]
@@ -92,18 +95,8 @@ def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time,
     assert order == ["bytes", "before", "clock", "steps", "device", "clock", "bytes", "after"]
 
 
-def test_what_happened_around_a_window_is_told_of_it_once_the_warm_up_is_over(clocked, time, monkeypatch):
-    spins = []
-    monkeypatch.setattr(Meter, "start", lambda meter: spins.append(time.now))
-    monkeypatch.setattr(Meter, "stop", lambda _, window: structs.replace(window, spin_seconds=spins[-1]))
-    assert [(window.step, window.spin_seconds) for window in clocked().windows] == [(6, 6.0), (16, 16.0), (26, 26.0)]
-    assert spins == [6.0, 16.0, 26.0]
-
-
-def test_the_cores_that_are_read_are_those_that_the_run_is_kept_on(declare, tmp_path, monkeypatch):
+def test_the_cores_that_are_read_are_those_that_the_run_is_kept_on(one_worker, monkeypatch):
     kept_on = []
     monkeypatch.setattr(Meter, "__init__", lambda meter, cores: kept_on.append(cores))
-    strategy = declare()
-    task = dataclasses.replace(TASK, record=tmp_path / "record.json")
-    Run(strategy, task, strategy.options(), World(pinning=Pinning([2, 3], oversubscribed=False)))
+    one_worker(TASK, pinning=Pinning([2, 3], oversubscribed=False))
     assert kept_on == [[2, 3]]

@@ -14,27 +14,12 @@ from common.measurement import probing
 from common.measurement.machine import Pinning
 from common.measurement.world import World
 from common.records import ceiling
-from common.records.ceiling import AS_TRAINED, Ceiling, ClockedProduct, Product, Window, gigaflops
-from common.records.files import read_record
+from common.records.ceiling import AS_TRAINED, ClockedProduct, Product, Window, gigaflops
+from tests.common.conftest import NUMPY
 
 ALONE = World(pinning=Pinning([0], oversubscribed=False))
 
 PROBE = Probe(script="numpy_impl/ceiling.py", like="numpy_threads", operation="a sum", tried=({"A": "1"}, {"B": "2"}))
-
-
-@pytest.fixture
-def finished(declare, tmp_path):
-    """A function that finishes a probe which measured this, and returns its record."""
-    strategy = declare(family=dataclasses.replace(declare().family, probe=PROBE))
-
-    def finish(products=(), exchange=(), workers=2, name="one.json"):
-        path = tmp_path / name
-        task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=workers, record=path)
-        world = dataclasses.replace(ALONE, size=workers, backend="air")
-        probing.finish(strategy, task, world, list(products), list(exchange), {"products by": "hand"})
-        return read_record(path, Ceiling)
-
-    return finish
 
 
 def entry(product, seconds, way=AS_TRAINED):
@@ -102,13 +87,20 @@ def test_the_device_has_done_everything_before_the_clock_starts_and_before_it_st
     assert happened[:5] == ["device", "clock", "work", "device", "clock"]
 
 
-def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(finished, monkeypatch, capsys):
+def test_what_a_probe_measured_is_read_from_its_comparison_with_all_that_says_what_it_was(
+    declare, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("B", "7")
     monkeypatch.delenv("A", raising=False)
     small, large = Product(0, "forward", 10, 10, 10), Product(1, "forward", 100, 100, 100)
     products = [entry(small, 1e-6), entry(large, 1e-3), entry(large, 5e-4, way="better")]
     exchange = [Window(repetitions=4, seconds=0.02)]
-    found = finished(products, exchange)
+    strategy = declare(family=dataclasses.replace(NUMPY, probe=PROBE))
+    path = tmp_path / ceiling.FOLDER / "one.json"
+    task = dataclasses.replace(PRESETS["digits"], scaling="weak", workers=2, record=path)
+    world = dataclasses.replace(ALONE, size=2, backend="air")
+    probing.finish(strategy, task, world, products, exchange, {"products by": "hand"})
+    [found] = ceiling.read_ceilings(tmp_path)
     assert (found.status, found.family, found.framework, found.operation) == ("ok", "NumPy", "numpy", "a sum")
     assert (found.preset, found.rows, found.world_size, found.threads_per_worker) == ("digits", 64, 2, 1)
     assert (found.variables, found.facts, found.backend) == ({"B": "7"}, {"products by": "hand"}, "air")
@@ -123,13 +115,6 @@ def test_what_a_probe_measured_comes_back_with_all_that_says_what_it_was(finishe
         "products, better: 0.500 ms a step, 4 GFLOP/s",
         "exchange, a sum: 5.000 ms for 0.069 MB",
     ]
-
-
-def test_those_of_a_comparison_are_read_in_the_order_of_their_names(tmp_path, finished):
-    for name, workers in (("b", 2), ("a", 1)):
-        finished(workers=workers, name=f"{ceiling.FOLDER}/{name}.json")
-    assert [found.world_size for found in ceiling.read_ceilings(tmp_path)] == [1, 2]
-    assert ceiling.read_ceilings(tmp_path / "elsewhere") == []
 
 
 def test_the_instruction_sets_are_those_of_the_first_processor_that_matter():
