@@ -28,7 +28,7 @@ from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run
 from common.measurement.world import World
-from common.records.files import from_json, read_record
+from common.records.files import read_record
 from common.records.training import Record
 
 settings.register_profile("reproducible", derandomize=True, deadline=None, max_examples=60)
@@ -133,28 +133,6 @@ def catalogue_of(monkeypatch):
             monkeypatch.setattr(catalogue, others, dict)
 
     return have
-
-
-@pytest.fixture
-def make_record():
-    """A function that makes a record of two workers, with the changes that it is given."""
-
-    def make(**changes: object) -> Record:
-        values = {
-            "strategy": "numpy_threads",
-            "framework": "numpy",
-            "world_size": 2,
-            "synchronous": True,
-            "scaling": "strong",
-            "status": "ok",
-            "task": Task(),
-            "threads_per_worker": 1,
-            "started_at": "2026-01-01T00:00:00.000+00:00",
-            "examples_per_step": 64,
-        }
-        return from_json(values | changes, Record)
-
-    return make
 
 
 class Processes:

@@ -46,12 +46,9 @@ def test_each_worker_gets_cores_of_its_own_or_of_its_replicas_or_none_where_they
     assert bool(affinity) is (cores is not None)
 
 
-def test_a_thread_that_ends_meanwhile_is_no_error(monkeypatch, affinity):
-    monkeypatch.setattr(os, "sched_setaffinity", Mock(side_effect=ProcessLookupError))
-    assert machine.pin(Task()) == Pinning([0], oversubscribed=False)
-
-
-def test_every_thread_of_the_process_is_pinned_but_of_one_that_only_coordinates(affinity):
+def test_every_thread_of_the_process_that_is_still_there_is_pinned_but_of_one_that_only_coordinates(
+    affinity, monkeypatch
+):
     assert machine.unpinned(Task(threads=2), 4) == Pinning([], oversubscribed=False)
     assert machine.unpinned(Task(threads=2), 5) == Pinning([], oversubscribed=True)
     assert affinity == {}
@@ -59,6 +56,8 @@ def test_every_thread_of_the_process_is_pinned_but_of_one_that_only_coordinates(
     assert os.getpid() in affinity
     assert set(affinity) == {int(thread) for thread in os.listdir("/proc/self/task")}
     assert set(map(tuple, affinity.values())) == {(2,)}
+    monkeypatch.setattr(os, "sched_setaffinity", Mock(side_effect=ProcessLookupError))
+    assert machine.pin(Task()) == Pinning([0], oversubscribed=False)
 
 
 @pytest.mark.parametrize(

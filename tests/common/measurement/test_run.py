@@ -24,7 +24,7 @@ from common.records.files import read_record
 from common.records.header import PRESENTATION
 from common.records.metrics import throughput
 from common.records.training import Memory, Record
-from tests.common.conftest import ThreadOptions
+from tests.common.conftest import NUMPY, ThreadOptions
 
 TASK = Task(steps=30, warmup_steps=6, window_steps=10)
 
@@ -48,7 +48,7 @@ def test_rank_0_writes_one_record_with_every_key_of_the_schema_and_prints_it_onc
     assert set(json.loads(task.record.read_text())) == {*Record.__struct_fields__, "payload"} - {*PRESENTATION}
     assert (record.status, record.world_size, record.task.steps) == ("ok", 2, 30)
     assert (record.backend, record.device, record.oversubscribed) == ("threads", "Some GPU", True)
-    assert record.packages_digest == machine.packages_digest()
+    assert (record.packages_digest, record.versions) == (machine.packages_digest(), machine.versions(NUMPY.packages))
     assert (record.data_sha256, record.data) == (rows.sha256, "Fashion-MNIST")
     assert record.time_to_first_step_s > 0
     assert (record.first_step, record.wire_bytes_per_step, record.checkpoint) == (0, None, None)

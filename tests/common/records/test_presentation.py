@@ -7,23 +7,18 @@ import pytest
 
 from common.declarations import catalogue
 from common.declarations.library import Algorithm, Library
-from common.declarations.products import MatrixProgram, Products
 from common.declarations.strategy import PROCESS, Traffic
-from common.declarations.sweep import Sweep
-from common.records.collective_times import Cell, CollectivesRecord
 from common.records.files import read_record, write_record
 from common.records.header import PRESENTATION, Host
-from common.records.matrix_products import MatrixRecord
 from common.records.presentation import FILE, Presentation, of_catalogue, read_presented, write_presentation
 from common.records.quotation import Quotation
 from common.records.trace import Message
 from tests.changes import changed
+from tests.common.laboratory import collective_records
+from tests.common.records import matrix_records
+from tests.reports.records import make_record
 
 COLORS = ["#111111", "#555555", "#999999"]
-HEADER = {
-    **{"family": "NumPy", "status": "ok", "world_size": 2, "threads_per_worker": 1},
-    "started_at": "2026-01-01T00:00:00.000+00:00",
-}
 CODE = "# The line that makes it distributed.\nmeet()"
 
 
@@ -46,9 +41,8 @@ def declared(declare, catalogue_of, tmp_path, monkeypatch):
     about = {"script": "none.py", "family": strategy.family, "launcher": PROCESS}
     algorithms = {"all_reduce": (tree("small"), tree("large", 1024)), "broadcast": (tree("cast"),)}
     library = Library(name="threads", title="Threads of NumPy", collectives=algorithms, **about)
-    way = MatrixProgram(name="rows", title="by rows of NumPy", kind="rows", **about)
     monkeypatch.setattr(catalogue, "libraries", lambda: {"threads": library})
-    monkeypatch.setattr(catalogue, "ways", lambda: {"rows": way})
+    monkeypatch.setattr(catalogue, "ways", lambda: {matrix_records.SHARED.name: matrix_records.SHARED})
     return strategy
 
 
@@ -59,8 +53,9 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def record(make_record, declared):
-    return make_record(family="NumPy", script=declared.script)
+def record(declared):
+    without = {"colors": [], "formula": "", "formula_source": ""}
+    return make_record("numpy_threads", 2, family="NumPy", script=declared.script, **without)
 
 
 @pytest.fixture
@@ -74,11 +69,6 @@ def presented(folder):
     return read
 
 
-def cell(size_bytes, **fields):
-    values = {"collective": "all_reduce", "size_bytes": size_bytes, "status": "ok", "algorithm": "tree"}
-    return Cell(**values | fields)
-
-
 def test_a_session_keeps_what_reports_show_of_every_program_and_its_launches_nothing_of_that(folder, record, declared):
     write_record(folder / "one.json", record)
     assert not {*PRESENTATION} & {*json.loads((folder / "one.json").read_text())}
@@ -86,7 +76,7 @@ def test_a_session_keeps_what_reports_show_of_every_program_and_its_launches_not
     kept = read_record(folder / FILE, Presentation)
     assert kept == of_catalogue()
     assert kept.colors == {"NumPy": COLORS}
-    assert kept.titles == {"threads": "Threads of NumPy", "rows": "by rows of NumPy"}
+    assert kept.titles == {"threads": "Threads of NumPy", "numpy_rows": "NumPy by rows"}
     assert kept.distributed_by == {declared.script: [Quotation(line=2, code=CODE)]}
     assert {*kept.formulas} == {"numpy_threads", "numpy_threads, fp16 codec, other maths"}
 
@@ -126,15 +116,16 @@ def test_an_older_record_is_shown_by_what_it_holds_and_damage_of_the_sessions_fi
 
 def test_each_size_of_a_collective_has_the_formula_of_its_algorithm(declared, presented):
     messages = [Message(collective=name, size_bytes=2048) for name in ("all_reduce", "broadcast", "all_reduce")]
-    unsupported = Cell(collective="gather", size_bytes=8, status="unsupported", reason="There is none.")
-    cells = [cell(8), cell(1024), cell(6144, collective="step", messages=messages), unsupported]
-    shown = presented(CollectivesRecord(**HEADER, library="threads", sweep=Sweep(), cells=cells)).cells
+    unsupported = collective_records.cell(8, collective="gather", status="unsupported", algorithm="", formula="")
+    step = collective_records.cell(6144, collective="step", messages=messages)
+    cells = [collective_records.cell(8), collective_records.cell(1024), step, unsupported]
+    shown = presented(collective_records.record(*cells, library="threads", colors=[])).cells
     assert [each.formula for each in shown] == ["small", "large", "large; cast", ""]
     assert shown[2].source == "large in a book; cast in a book"
 
 
 def test_a_way_to_multiply_has_its_name_in_prose(declared, presented, monkeypatch):
-    record = MatrixRecord(**HEADER, way="rows", kind="rows", products=Products())
-    assert (presented(record).title, presented(record).colors) == ("by rows of NumPy", COLORS)
+    record = changed(matrix_records.record("alone", {8: 1.0}), way="numpy_rows", colors=[])
+    assert (presented(record).title, presented(record).colors) == ("NumPy by rows", COLORS)
     monkeypatch.setattr(catalogue, "ways", dict)
-    assert presented(record).title == "rows"
+    assert presented(record).title == "numpy_rows"

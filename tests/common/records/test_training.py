@@ -4,15 +4,14 @@ import dataclasses
 import json
 import math
 import re
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from common.contract.model import parameter_bytes
 from common.contract.task import Task
-from common.declarations.strategy import Options, Traffic, ring_all_reduce
+from common.declarations.strategy import Traffic
 from common.errors import UserError
-from common.measurement import machine, startup
+from common.measurement import machine
 from common.measurement.machine import Pinning
 from common.measurement.record import Part, declared, of_launch, wire_bytes
 from common.measurement.world import World
@@ -20,19 +19,12 @@ from common.records.files import read_record, write_record
 from common.records.header import Host, Virtual
 from common.records.site import Site
 from common.records.training import Memory, Record, Startup, Window
+from tests.reports.records import make_record
 
-LAUNCH = {
-    "task": dataclasses.replace(Task(), steps=60),
-    "shards": 2,
-    "losses": [1.5] * 60,
-    "shard_losses": [[1.0] * 60, [2.0] * 60],
-    "accuracies": [{"step": 60, "accuracy": 0.5, "training_seconds": 1.0}],
-    "final_accuracy": 0.5,
-}
-"""Of a launch of two workers whose values fit one another."""
+HOSTS = [Host(name="host1", workers=2), Host(name="host2", workers=2)]
 
 
-def test_what_is_declared_is_known_before_the_launch_with_the_bytes_by_formula(declare):
+def test_what_is_declared_is_known_before_the_launch_with_the_bytes_by_formula_on_its_hosts(declare):
     asked = []
 
     def traffic(*arguments):
@@ -43,15 +35,16 @@ def test_what_is_declared_is_known_before_the_launch_with_the_bytes_by_formula(d
     strategy = declare(**relations, traffic=traffic, processes_beside=lambda options: 1 + (options.codec == "fp16"))
     task = Task(scaling="weak", threads=3, dimensions=(64, 7, 10))
     options = strategy.options(codec="fp16", exchange=False)
-    known = declared(strategy, task, options, 4)
-    expected = {
+    expected = relations | {
         **{"strategy": "numpy_threads", "label": "fp16 codec, other maths", "family": "NumPy", "framework": "numpy"},
         **{"recipe": "", "script": "numpy_impl/threads.py", "world_size": 4, "synchronous": True, "shards": 4},
         **{"other_maths": ["codec"], "formula_bytes_per_step": 1.5, "scaling": "weak", "threads_per_worker": 3},
         **{"processes_beside": 2, "task": task, "options": dataclasses.asdict(options)},
     }
-    assert known == expected | relations
-    assert asked == [(parameter_bytes(task), 4, options, 1)]
+    assert declared(strategy, task, options, 4) == expected
+    site = Site(hosts=HOSTS)
+    assert declared(strategy, task, options, 4, site) == expected | site.facts()
+    assert asked == [(parameter_bytes(task), 4, options, number) for number in (1, 2)]
 
 
 def part_of(rank, **changes):
@@ -70,15 +63,10 @@ def part_of(rank, **changes):
     return Part(**values | changes)
 
 
-def told(count, **about):
-    hosts = [Host(name=f"host{number}", workers=2) for number in range(1, count + 1)]
-    return Site(hosts=hosts, **about)
-
-
 def test_bytes_are_those_of_the_launchs_own_network_or_of_each_host_once_where_all_ranks_tell(monkeypatch):
     parts = [part_of(rank) for rank in range(4)]
     assert wire_bytes(parts, 4, steps=10) == {"wire_bytes_per_step": None}
-    for name, value in told(2).variable().items():
+    for name, value in Site(hosts=HOSTS).variable().items():
         monkeypatch.setenv(name, value)
     assert wire_bytes(parts, 4, steps=10) == {"wire_bytes_per_step": 400, "host_bytes_per_step": [100, 300]}
     # Of a coordinator alone, or of elastic workers of whom some were lost.
@@ -88,33 +76,16 @@ def test_bytes_are_those_of_the_launchs_own_network_or_of_each_host_once_where_a
     assert wire_bytes(parts, 4, steps=10) == {"wire_bytes_per_step": 100}
 
 
-def test_over_several_hosts_the_formula_is_that_of_what_goes_from_host_to_host(declare):
-    strategy = declare(traffic=ring_all_reduce)
-    parameters = parameter_bytes(Task())
-    for count, expected in ((1, 6), (2, 3), (4, 6)):
-        known = declared(strategy, Task(), Options(), 4, told(count))
-        assert known["formula_bytes_per_step"] == expected * parameters
-
-
-def test_the_delay_of_the_link_between_hosts_is_part_of_a_launchs_name(make_record):
-    record = make_record(strategy="one", label="mpi backend", **told(2, virtual=Virtual(delay_seconds=0.001)).facts())
+def test_the_delay_of_the_link_between_hosts_is_part_of_a_launchs_name():
+    record = make_record("one", 4, label="mpi backend", told=Site(hosts=HOSTS, virtual=Virtual(delay_seconds=0.001)))
     assert record.name == "one, mpi backend, 2 hosts, 1 ms delay"
 
 
-@pytest.fixture
-def gathered(declare):
-    """A function that makes the record of two ranks' parts, of a made-up strategy with the changes that it is given."""
-
-    def record_of(*parts, **changes):
-        strategy = declare(**changes)
-        world = World(pinning=Pinning([3], oversubscribed=False), size=2, backend="barrier", device="abacus")
-        return of_launch(strategy, Task(), strategy.options(), world, parts, final_accuracy=0.5)
-
-    return record_of
-
-
-def test_a_launchs_record_has_what_every_rank_measured_and_the_parts_of_the_slowest_ones_startup(gathered):
-    record = gathered(part_of(0), part_of(1))
+def test_a_launchs_record_has_what_every_rank_measured_but_what_is_no_number_and_the_slowest_ones_startup(declare):
+    strategy = declare()
+    world = World(pinning=Pinning([3], oversubscribed=False), size=2)
+    parts = [part_of(0, losses=[[1.0], [math.nan], [math.inf], [-math.inf]]), part_of(1, losses=[[2.0]] * 4)]
+    record = of_launch(strategy, Task(), strategy.options(), world, parts, final_accuracy=0.5)
     assert (record.status, record.pinned_cores, record.final_accuracy) == ("ok", [3], 0.5)
     assert [window.rank for window in record.windows] == [0, 1]
     assert record.time_to_first_step_s == 2.0
@@ -124,20 +95,6 @@ def test_a_launchs_record_has_what_every_rank_measured_and_the_parts_of_the_slow
     assert record.peak_memory_bytes == [1000, 1001]
     assert record.memory_bytes == [Memory(parameters=0), Memory(parameters=1)]
     assert record.process_start_seconds == [100.0, 101.0]
-
-
-def test_a_launch_has_the_start_of_its_process_by_utc_and_the_versions_of_its_family(gathered, monkeypatch):
-    monkeypatch.setattr(startup, "seconds_since_start", lambda: 3600.0)
-    monkeypatch.setattr(machine, "versions", lambda packages: dict.fromkeys(packages, "1.0"))
-    record = gathered(part_of(0), part_of(1))
-    ago = datetime.now(UTC) - datetime.fromisoformat(record.started_at)
-    assert timedelta(hours=1) <= ago < timedelta(hours=1, minutes=5)
-    assert record.versions == {"numpy": "1.0", "scipy": "1.0"}
-
-
-def test_losses_that_are_not_finite_are_null(gathered):
-    losses = [[1.0], [math.nan], [math.inf], [-math.inf]]
-    record = gathered(part_of(0, losses=losses), part_of(1, losses=[[2.0]] * 4))
     assert record.losses == [1.5, None, None, None]
     assert record.shard_losses == [[1.0, None, None, None], [2.0] * 4]
 
@@ -160,10 +117,10 @@ def test_losses_that_are_not_finite_are_null(gathered):
     ids=str,
 )
 def test_a_record_whose_values_contradict_one_another_is_refused_with_its_file_and_what_is_wrong(
-    tmp_path, make_record, fields, said
+    tmp_path, fields, said
 ):
     path = tmp_path / "record.json"
-    write_record(path, make_record(**LAUNCH))
+    write_record(path, make_record(workers=2))
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     with pytest.raises(UserError, match=f"{path} is damaged .*{re.escape(said)}.*: delete it and run its launch again"):
         read_record(path, Record)

@@ -29,6 +29,7 @@ from common.records.files import read_record, to_json
 from common.records.header import Link, Machine, Virtual
 from common.records.recovery import Recovery, recovery_path
 from common.records.site import VARIABLE, Site
+from tests.reports.records import make_record
 
 TASK = dataclasses.replace(PRESETS["digits"], workers=4)
 SPREAD = Launcher(
@@ -116,11 +117,11 @@ def test_each_host_runs_what_the_launcher_says_and_is_told_of_all_hosts_which_th
     assert record.link == Link(bytes_per_second=1e7, round_trip_seconds=2e-4)
 
 
-def test_a_record_that_a_host_left_is_brought_here_with_what_lay_beside_it(ran, planned, tmp_path, make_record):
-    launch = planned()
-    written = json.dumps(to_json(make_record())).encode()
+def test_a_record_that_a_host_left_is_brought_here_with_what_lay_beside_it(ran, planned, tmp_path):
+    launch, left = planned(), make_record()
+    written = json.dumps(to_json(left)).encode()
     ran["ends_with"] = HostsOutcome(0, files={f"{launch.name}.json": written, "weights.safetensors": b"all"})
-    assert run_planned(launch, tmp_path, cluster_of(2)) == make_record()
+    assert run_planned(launch, tmp_path, cluster_of(2)) == left
     assert (tmp_path / "weights.safetensors").read_bytes() == b"all"
     # What can't be kept here is a failure, and no refusal.
     (tmp_path / "taken").mkdir()
