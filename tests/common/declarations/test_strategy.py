@@ -53,6 +53,8 @@ def test_in_a_ring_all_reduce_each_worker_sends_twice_the_gradients_but_for_one_
         assert traffic.bytes_per_step == sent == pytest.approx(workers * 2 * (workers - 1) / workers * 1000)
     assert "2 (N - 1)" in traffic.formula
     assert "Patarasuk & Yuan" in traffic.source
+    # From host to host.
+    assert [strategy.ring_all_reduce(1000, 4, Options(), hosts).bytes_per_step for hosts in (2, 4)] == [3000, 6000]
 
 
 def test_mpirun_is_the_environments_own_or_else_the_systems_and_root_has_to_say_that_it_may(

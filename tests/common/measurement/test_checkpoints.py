@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from common.contract import dataset, model
-from common.contract.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from common.contract.checkpoint import read_checkpoint
 from common.contract.task import Task
 from common.measurement import run as run_module
 
@@ -16,13 +16,9 @@ MOMENTUM = dataclasses.replace(
 )
 
 
-def test_a_checkpoint_that_cannot_be_gone_on_from_is_refused(numpy_launch, tmp_path, refusal):
-    task = dataclasses.replace(TASK, checkpoint=tmp_path / "state")
-    write_checkpoint(task.checkpoint, Checkpoint(model.initial_weights(task), 10, 128), task)
-    assert "global_batch 128, not 64" in refusal(lambda: numpy_launch(task))
-
-
-def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_saved(numpy_launch, tmp_path):
+def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_saved_for_the_same_batch(
+    numpy_launch, tmp_path, refusal
+):
     task = dataclasses.replace(TASK, checkpoint=tmp_path / "state.safetensors", checkpoint_steps=12)
     launched = numpy_launch(task, 2)
     accuracies = launched.record.accuracies
@@ -34,6 +30,7 @@ def test_checkpoints_measure_the_accuracy_at_their_steps_and_the_last_state_is_s
     assert accuracies[-1].accuracy == launched.record.final_accuracy == accuracy
     saved = read_checkpoint(task.checkpoint, dataclasses.replace(task, steps=100), 64)
     assert saved.step == 30
+    assert "global_batch 64, not 32" in refusal(lambda: numpy_launch(dataclasses.replace(task, batch=32)))
     np.testing.assert_equal(saved.state, launched.states[0])
 
 

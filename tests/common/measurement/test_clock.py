@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from common.contract.task import Task
-from common.measurement import machine, startup
+from common.measurement import startup
 from common.measurement.clock import Clock
 from common.measurement.disturbance import Meter
 from common.measurement.machine import Pinning
@@ -79,20 +79,6 @@ def test_the_time_to_the_first_step_counts_from_the_processs_start_in_parts_with
     clock.stop(6)
     assert clock.startup_seconds == Startup(imports=2.0, world=1.0, first_step=10.0 - 4.0 - 3.0)
     assert clock.startup_processor_seconds == Startup(imports=0.75, world=0.25, first_step=0.5 * (10.0 - 4.0) - 1.0)
-
-
-def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(time, monkeypatch):
-    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
-    order, clock = [], clock_of(synchronize=lambda: order.append("device"))
-    time.on_reading = lambda: order.append("clock")
-    monkeypatch.setattr(machine, "bytes_sent", lambda interface: order.append("bytes") or 0)
-    monkeypatch.setattr(Meter, "start", lambda meter: order.append("before"))
-    monkeypatch.setattr(Meter, "stop", lambda meter, window: order.append("after") or window)
-    clock.start(6)
-    order.append("steps")
-    clock.stop(16)
-    # The bytes come first and last but for the meter: while it reads, another rank may send for its next window.
-    assert order == ["bytes", "before", "clock", "steps", "device", "clock", "bytes", "after"]
 
 
 def test_the_cores_that_are_read_are_those_that_the_run_is_kept_on(one_worker, monkeypatch):

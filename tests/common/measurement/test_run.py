@@ -20,6 +20,7 @@ from common.contract.work import Work
 from common.errors import LaunchFailedError, UserError
 from common.measurement import machine, record
 from common.measurement import run as run_module
+from common.measurement.disturbance import Meter
 from common.records.files import read_record
 from common.records.header import PRESENTATION
 from common.records.metrics import throughput
@@ -301,7 +302,7 @@ def test_a_checkpoint_that_rank_0_saves_is_in_no_other_ranks_window(numpy_launch
     assert max(window.seconds for window in record.windows) < 1
 
 
-def test_losses_and_rows_are_read_only_after_the_clock_of_their_window_has_stopped(one_worker, time):
+def test_nothing_is_read_between_the_start_and_the_stop_of_a_windows_clock(one_worker, time, monkeypatch):
     events = []
 
     class Lazy:
@@ -314,14 +315,20 @@ def test_losses_and_rows_are_read_only_after_the_clock_of_their_window_has_stopp
             return np.array(64)
 
     time.on_reading = lambda: events.append("C")
+    monkeypatch.setenv(machine.PRIVATE_NETWORK, "1")
+    monkeypatch.setattr(machine, "bytes_sent", lambda interface: events.append("b") or 0)
+    monkeypatch.setattr(Meter, "start", lambda meter: events.append("m"))
+    monkeypatch.setattr(Meter, "stop", lambda meter, window: events.append("m") or window)
     run = one_worker(Task(steps=9, warmup_steps=3, window_steps=2), synchronize=lambda: events.append("S"))
     for _ in run.steps():
         time.now += 1.0
         events.append("s")
         run.observe(Lazy(), Lazy())
-    # Once for when the process started. Then clock, steps, synchronize, time, reads; then the clock once more for the
-    # line that is printed.
-    assert re.fullmatch("CCsSC[rn]+C?" + "CssSC[rn]+C?" * 4, "".join(events)), "".join(events)
+    # Once for when the process started. Then clock, steps, synchronize, time, reads of losses and rows; then the clock
+    # once more for the line that is printed. The bytes of what is clocked come first and last but for the meter: while
+    # that reads, another rank may send for its next window.
+    expected = "CbCsSC[rn]+C?" + "bCssSC[rn]+C?" + "bmCssSCbm[rn]+C?" * 3
+    assert re.fullmatch(expected, "".join(events)), "".join(events)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)

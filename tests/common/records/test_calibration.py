@@ -71,33 +71,25 @@ def test_a_calibration_of_any_version_is_read_and_its_verdict_is_that_of_its_own
     assert refusal(lambda: calibration.read(path)) == f"{path} holds no calibration: delete it."
 
 
-@pytest.fixture
-def comparison(tmp_path):
-    """A function that says which of the calibrations, by the time in their folders' names, a comparison shows."""
-
+def test_a_comparison_shows_the_newest_calibration_of_its_kind_of_machine_with_blocks_enough_that_nobody_edited(
+    tmp_path, capsys
+):
     def shown(**calibrations):
+        """Which of the calibrations, by the time in their folders' names, a comparison shows."""
         for time, made in calibrations.items():
             calibration.write(tmp_path / f"{time}-calibration" / calibration.FILE, made)
         path = tmp_path / "comparison" / calibration.FILE
         calibration.copy_into(path.parent, tmp_path, HERE)
         return calibration.read(path) if path.exists() else None
 
-    return shown
-
-
-def test_a_comparison_shows_the_newest_calibration_of_its_kind_of_machine_that_has_blocks_enough(comparison):
-    assert comparison(t1=make_calibration(processor="Another CPU"), t2=make_calibration(cores=4)) is None
-    short, newest = make_calibration(blocks=2, alarms=0), make_calibration(date="2026-01-04")
-    assert comparison(t9=short) == short
-    assert comparison(t3=make_calibration()) == make_calibration()
-    assert comparison(t1=make_calibration(), t4=newest, t2=make_calibration(date="2026-01-03")) == newest
-
-
-def test_a_comparison_shows_no_calibration_that_was_edited(comparison, tmp_path, capsys):
-    older, edited = make_calibration(), tmp_path / "t2-calibration" / calibration.FILE
-    assert comparison(t1=older, t2=make_calibration(date="2026-01-04")) != older
+    assert shown(t1=make_calibration(processor="Another CPU"), t2=make_calibration(cores=4)) is None
+    short, older, newest = make_calibration(blocks=2, alarms=0), make_calibration(), make_calibration(date="2026-01-04")
+    assert shown(t9=short) == short
+    assert shown(t3=older) == older
+    assert shown(t1=older, t4=newest, t2=make_calibration(date="2026-01-03")) == newest
+    edited = tmp_path / "t4-calibration" / calibration.FILE
     manifest.note(edited.parent, [edited])
-    assert comparison(t2=make_calibration(date="2026-01-04", alarms=0)) == older
+    assert shown(t4=make_calibration(date="2026-01-04", alarms=0)) == older
     assert f"{edited} isn't shown, since this was edited: {calibration.FILE}." in capsys.readouterr().out
 
 
