@@ -180,7 +180,6 @@ class Processes:
 class Launch:
     """What a launch left: its record, and each rank's run, final state and rows."""
 
-    task: Task
     record: Record
     runs: list[Run]
     states: list[State]
@@ -231,6 +230,6 @@ def numpy_launch(tmp_path, declare):
             run.finish()
 
         processes.play(work)
-        return Launch(task, read_record(Path(task.record), Record), runs, states, rows)
+        return Launch(read_record(Path(task.record), Record), runs, states, rows)
 
     return start

@@ -1,6 +1,7 @@
 """common/measurement/run.py: a launch saves where it is to, and goes on from there as if it had never ended."""
 
 import dataclasses
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -58,16 +59,12 @@ def test_a_killed_run_goes_on_from_its_checkpoint_on_the_trajectory_of_an_uninte
 def test_every_rank_starts_from_what_rank_0_alone_reads_and_another_world_size_may_go_on(
     numpy_launch, tmp_path, monkeypatch
 ):
-    def counted(*arguments):
-        readers.append(arguments)
-        return read_checkpoint(*arguments)
-
-    readers, whole = [], numpy_launch(MOMENTUM, 4)
-    monkeypatch.setattr(run_module, "read_checkpoint", counted)
+    whole, reading = numpy_launch(MOMENTUM, 4), Mock(wraps=read_checkpoint)
+    monkeypatch.setattr(run_module, "read_checkpoint", reading)
     task = dataclasses.replace(MOMENTUM, checkpoint=tmp_path / "state")
     numpy_launch(dataclasses.replace(task, steps=20), 4)
     rest = numpy_launch(task, 2)
     assert [run.first_step for run in rest.runs] == [20, 20]
     assert rest.record.losses == pytest.approx(whole.record.losses[20:], rel=1e-4)
     assert rest.record.examples_by_rank == [20 * 32] * 2
-    assert len(readers) == 1
+    reading.assert_called_once()

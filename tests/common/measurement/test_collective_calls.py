@@ -70,14 +70,13 @@ def test_a_rank_that_comes_late_shows_as_arrival_and_not_as_transfer(tmp_path):
     assert min(transfer_seconds(cell)[1::2]) < late_seconds / 2
 
 
-def prepare(collective, elements, sent, spoil=lambda collective, results: results):
-    """An operation of both ranks in one process, which notes in `sent` that it was called."""
+def prepare(collective, elements, sent, spoil=lambda sent: sent[-1][1]):
+    """An operation of both ranks in one process, which notes in `sent` that it was called, and what that gives."""
     parts, results = [], []
 
     def run():
-        sent.append(str(collective))
-        found = [MEANINGS[collective].results(parts, rank) for rank in range(RANKS)]
-        results[:] = spoil(collective, found)
+        sent.append((str(collective), [np.copy(MEANINGS[collective].results(parts, rank)) for rank in range(RANKS)]))
+        results[:] = spoil(sent)
 
     def load(own):
         assert all(len(part) == elements for part in own)
@@ -94,7 +93,7 @@ def measured(folder, messages=tuple(MESSAGES), **how):
     sweep = Sweep(messages=path, iterations=3, warmup_iterations=1, record=record)
     world = World(pinning=OVERSUBSCRIBED, size=RANKS)
     measure(LIBRARY, sweep, world, lambda *what: prepare(*what, sent, **how), lambda: None, {})
-    return cell_of(record), sent
+    return cell_of(record), [name for name, _ in sent]
 
 
 def test_every_call_sends_all_messages_in_their_order_whose_formulas_add_up(tmp_path):
@@ -107,33 +106,17 @@ def test_every_call_sends_all_messages_in_their_order_whose_formulas_add_up(tmp_
     assert (cell.formula_bytes, cell.algorithm) == (144.0, "a shift")
 
 
-def one_more_in_broadcasts(collective, results):
-    return [result + (collective == Collective.BROADCAST) for result in results]
-
-
-def first_in_place_of_second():
-    """What the first all-reduce of a step gave stands where the second one's result belongs."""
-    kept = []
-
-    def swap(collective, results):
-        if collective == Collective.ALL_REDUCE:
-            kept.append([np.copy(result) for result in results])
-            return kept[-2] if len(kept) % 2 == 0 else results
-        return results
-
-    return swap
-
-
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (
-            one_more_in_broadcasts,
+            lambda sent: [result + (sent[-1][0] == "broadcast") for result in sent[-1][1]],
             "^NumPy: broadcast of 8 bytes among 2 ranks gave rank 0 2 of 2 elements wrong; element 0 is ",
         ),
-        (first_in_place_of_second(), "all_reduce of 32 bytes"),
+        # The first message's result stands where the third one's belongs.
+        (lambda sent: sent[-1 if len(sent) % 3 else -3][1], "all_reduce of 32 bytes"),
     ],
-    ids=["one more", "that of a twin"],
+    ids=["one more in a broadcast", "that of a twin"],
 )
 def test_a_wrong_result_of_one_message_fails_the_step(tmp_path, spoil, said):
     with pytest.raises(LaunchFailedError, match=said):

@@ -15,11 +15,9 @@ SHARED = dataclasses.replace(ALONE, name="numpy_rows", title="NumPy by rows", ki
 KINDS = {"naive": "naive", "alone": "alone", "rows_gloo": "rows", "rows_mpi": "rows", "reduction_mpi": "reduction"}
 
 
-def cell(size, seconds, calls=3, ranks=1, late=0.0, parts=("product",)):
-    """Calls of so many seconds from when the last rank begins, `late` after rank 0; each part takes as long."""
-    ends = [late + seconds * place / len(parts) for place in range(1, len(parts) + 1)]
-    of_ranks = [[late if rank else 0.0, *ends] for rank in range(ranks)]
-    return Cell(size=size, parts=[*parts], moments_seconds=[[moments] * calls for moments in of_ranks])
+def cell(size, seconds, ranks=1):
+    """Three calls of so many seconds, which all ranks begin at once."""
+    return Cell(size=size, parts=["product"], moments_seconds=[[[0.0, seconds]] * 3 for _ in range(ranks)])
 
 
 def record(way, times, repetition=1, **changes):

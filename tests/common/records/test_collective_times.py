@@ -2,29 +2,22 @@
 
 import pytest
 
-from common.records.collective_times import Cell, append_line, cells_path, read_lines
+from common.records.collective_times import append_line, cells_path, read_lines
 from common.records.files import to_json
 from common.records.trace import Message
-
-CELL = Cell(
-    collective="step",
-    size_bytes=8,
-    status="ok",
-    entered_seconds=[[0.0], [0.25]],
-    left_seconds=[[0.5], [0.75]],
-    messages=[Message(collective="broadcast", size_bytes=8)],
-)
+from tests.common.laboratory.collective_records import cell
 
 
 def test_lines_are_kept_one_by_one_in_their_order_without_numbers_that_json_lacks(tmp_path, refusal):
     path = cells_path(tmp_path / "record.json")
     assert (path.parent, read_lines(path)) == (tmp_path, [])
-    lines = [{"started_at": "now"}, CELL, {"reason": "two\nlines, and \u2028 too"}]
+    step = cell(messages=[Message(collective="broadcast", size_bytes=8)])
+    lines = [{"started_at": "now"}, step, {"reason": "two\nlines, and \u2028 too"}]
     for line in lines:
         append_line(path, line)
     with pytest.raises(ValueError):
         append_line(path, {"elapsed_seconds": float("inf")})
-    assert read_lines(path) == [lines[0], to_json(CELL), lines[2]]
+    assert read_lines(path) == [lines[0], to_json(step), lines[2]]
     path = tmp_path / "none" / "lines"
     text = refusal(lambda: append_line(path, {}))
     assert text.startswith(f"{path} can't be written to (No such file or directory):")
