@@ -235,7 +235,7 @@ def test_the_records_of_a_folder_come_in_order_and_damaged_ones_are_left_out_and
     records = read_records(tmp_path, Record)
     assert [(launch, record.strategy) for launch, record in records.items()] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert read_records(tmp_path / "nowhere", Record) == {}
-    [(launch, reason)] = damaged_records(tmp_path, Record, records).items()
+    [(launch, reason)] = damaged_records(tmp_path, Record, ["a"]).items()
     assert launch == "d"
     assert reason.startswith(f"{tmp_path / 'd.json'} isn't a record that can be read")
 

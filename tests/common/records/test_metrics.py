@@ -57,3 +57,8 @@ def test_workers_pay_from_the_rows_on_at_which_they_are_as_fast_as_the_base():
     assert metrics.fewest_batch(64, 4, 0.002, 4.0, 0.01) == math.inf
     assert math.isnan(metrics.fewest_batch(64, 4, 0.002, math.nan, 0.01))
     assert math.isnan(metrics.fewest_batch(64, 4, 0.002, 1.5, math.nan))
+
+
+def test_a_hosts_link_carries_the_rings_share_of_the_gradients_in_full_segments():
+    # 2 x 3 / 4 of 1448 bytes, each segment of which takes 1514 on the wire.
+    assert metrics.ring_bound(1448, 4, 1e6) == pytest.approx(1.5 * 1514 * 8 / 1e6)
