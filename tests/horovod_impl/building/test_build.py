@@ -6,26 +6,25 @@ import hashlib
 import json
 import os
 import platform
-import signal
-import subprocess
 import sys
 import sysconfig
 import threading
-import time
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from common.environments.durations import in_words
 from common.errors import UserError
 from common.files import locked
-from common.paths import ROOT
 from horovod_impl.building import build, compilation, cuda, patching
 from horovod_impl.building.patching import ADDITIONS, Patch
+from tests.launching import is_running, wait_for
 
 DISTRIBUTIONS = ("torch", "tensorflow-cpu", *build.BUILD_REQUIREMENTS)
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 TOOLS = ("c++", "mpicxx", "mpirun", "nvcc")
 PATCHED_FILE = "folder/file.txt"
 DIFF = f"""{PATCHED_FILE}
@@ -150,15 +149,18 @@ def test_the_tools_of_an_environment_are_told_without_its_folder(tools, monkeypa
     ("missing", "named", "remedy"),
     [
         ("c++", "A C++ compiler was not found", "apt-get install g++"),
+        ("Python.h", "Python.h was not found in ", f"`apt-get install python{PYTHON}-dev`"),
         ("torch", "torch is not installed", "`horovod` dependency group"),
         ("tensorflow-cpu", "tensorflow is not installed", "`horovod` dependency group"),
         ("ninja", "ninja is not installed", "`horovod` dependency group"),
     ],
 )
 def test_what_is_missing_is_named_with_its_remedy_before_anything_is_made(
-    tools, distributions, run, missing, named, remedy
+    tools, distributions, run, monkeypatch, missing, named, remedy
 ):
-    if missing in TOOLS:
+    if missing == "Python.h":
+        monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tools))
+    elif missing in TOOLS:
         # A compiler that is there but can't run is none.
         write(tools / missing, "#!/bin/sh\nexit 127\n")
     else:
@@ -170,21 +172,6 @@ def test_what_is_missing_is_named_with_its_remedy_before_anything_is_made(
     assert remedy in output
 
 
-@pytest.mark.usefixtures("tools")
-def test_missing_headers_of_python_are_named_with_their_remedy(tmp_path, monkeypatch):
-    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    with pytest.raises(UserError, match=f"{tmp_path}.*`apt-get install python{version}-dev`"):
-        build.find_compiler()
-
-
-@pytest.fixture
-def directory(tmp_path):
-    """A folder for a wheel."""
-    (tmp_path / "cache").mkdir()
-    return tmp_path / "cache"
-
-
 @pytest.mark.parametrize(
     ("archive", "sentence", "logged"),
     [
@@ -194,19 +181,19 @@ def directory(tmp_path):
     ids=["another archive", "no archive"],
 )
 def test_a_download_that_fails_is_refused_with_the_name_of_its_log_and_leaves_nothing(
-    directory, tmp_path, monkeypatch, archive, sentence, logged
+    tmp_path, monkeypatch, archive, sentence, logged
 ):
     pytest.importorskip("pip")
     if archive:
         (tmp_path / "horovod-0.28.1.tar.gz").write_bytes(archive)
     for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(tmp_path), "CONFIG_FILE": os.devnull}.items():
         monkeypatch.setenv(f"PIP_{name}", value)
-    log = directory / "build.log"
+    log = tmp_path / "build.log"
     log.write_text("an earlier try: THESE PACKAGES DO NOT MATCH THE HASHES", encoding="utf-8")
     with pytest.raises(UserError, match=f"{sentence}.*{log}"):
-        build.build_wheel(directory, "c++", False, {})
+        build.build_wheel(tmp_path, "c++", False, {})
     assert logged in log.read_text(encoding="utf-8")
-    assert list((directory / "building").iterdir()) == []
+    assert list((tmp_path / "building").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -277,52 +264,52 @@ def steps(monkeypatch):
 
 @pytest.mark.parametrize(("with_mpi", "asked", "unasked"), [(True, "WITH", "WITHOUT"), (False, "WITHOUT", "WITH")])
 def test_mpi_is_built_if_there_is_one_and_cuda_is_only_looked_for_for_gpus(
-    directory, steps, monkeypatch, with_mpi, asked, unasked
+    tmp_path, steps, monkeypatch, with_mpi, asked, unasked
 ):
     monkeypatch.setattr(cuda, "package_folder", lambda name: None)
-    build.build_wheel(directory, "c++", with_mpi, {})
+    build.build_wheel(tmp_path, "c++", with_mpi, {})
     assert steps.settings[f"HOROVOD_{asked}_MPI"] == "1"
     assert steps.settings["HOROVOD_GPU_OPERATIONS"] == ""
     assert not {f"HOROVOD_{unasked}_MPI", "HOROVOD_CUDA_HOME"} & {*steps.settings}
 
 
-def test_a_build_that_is_run_again_keeps_the_edited_source_and_looks_again_for_what_was_missing(directory, steps):
+def test_a_build_that_is_run_again_keeps_the_edited_source_and_looks_again_for_what_was_missing(tmp_path, steps):
     steps.failing = "ninja"
     with pytest.raises(UserError):
-        build.build_wheel(directory, "c++", False, {})
-    assert build.cached_wheel(directory) is None
-    source, seconds = directory / "building" / "source", {}
+        build.build_wheel(tmp_path, "c++", False, {})
+    assert build.cached_wheel(tmp_path) is None
+    source, seconds = tmp_path / "building" / "source", {}
     assert (source / PATCHED_FILE).read_text(encoding="utf-8").split("\n") == PATCHED
     for name, path in ADDITIONS.items():
         assert (source / path).read_bytes() == (Path(build.__file__).parent / name).read_bytes()
     steps.failing = ""
-    build.build_wheel(directory, "c++", False, seconds)
+    build.build_wheel(tmp_path, "c++", False, seconds)
     assert (steps.downloads, steps.commands) == (1, ["cmake", "ninja"] * 2)
     assert [*seconds] == ["configuring", "compiling", "packing"], "What was done before isn't counted."
-    assert not (directory / "building").exists()
+    assert not (tmp_path / "building").exists()
 
 
 def test_an_interrupted_build_goes_on_without_configuring_and_a_source_is_there_only_whole(
-    directory, steps, monkeypatch
+    tmp_path, steps, monkeypatch
 ):
-    write(directory / "building" / "objects" / "build.ninja", "")
+    write(tmp_path / "building" / "objects" / "build.ninja", "")
     with monkeypatch.context() as interrupted:
         interrupted.setattr(patching, "addition_texts", lambda: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            build.build_wheel(directory, "c++", False, {})
-    assert not (directory / "building" / "source").exists()
-    build.build_wheel(directory, "c++", False, {})
+            build.build_wheel(tmp_path, "c++", False, {})
+    assert not (tmp_path / "building" / "source").exists()
+    build.build_wheel(tmp_path, "c++", False, {})
     assert (steps.downloads, steps.commands) == (2, ["ninja"])
 
 
 @pytest.mark.usefixtures("steps")
-def test_each_step_tells_its_time_when_it_has_ended_and_the_wheel_lists_what_it_holds(directory, capsys):
+def test_each_step_tells_its_time_when_it_has_ended_and_the_wheel_lists_what_it_holds(tmp_path, capsys):
     seconds = {}
-    wheel = build.build_wheel(directory, "c++", False, seconds)
+    wheel = build.build_wheel(tmp_path, "c++", False, seconds)
     said = capsys.readouterr().out.splitlines()
     assert [*seconds] == ["downloading", "editing", "configuring", "compiling", "packing"]
     assert [line for line in said if " took " in line] == [f"{step} took {in_words(seconds[step])}" for step in seconds]
-    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    tag = f"cp{PYTHON.replace('.', '')}"
     assert wheel.name == f"horovod-0.28.1-{tag}-{tag}-linux_{platform.machine()}.whl"
     with zipfile.ZipFile(wheel) as archive:
         record = archive.read("horovod-0.28.1.dist-info/RECORD").decode().splitlines()
@@ -335,33 +322,24 @@ def test_each_step_tells_its_time_when_it_has_ended_and_the_wheel_lists_what_it_
     assert metadata.endswith("Version: 0.28.1\nRequires-Dist: cffi>=1.4.0\nRequires-Dist: pyyaml\n")
 
 
-def test_an_interruption_ends_what_was_started(tmp_path):
-    script = (
-        "import signal, sys; from pathlib import Path; from horovod_impl.building import compilation\n"
-        # What a shell starts in the background ignores it.
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "tool = 'import os, time; print(f\"[1/1] {os.getpid()}\", flush=True); time.sleep(60)'\n"
-        f"compilation.run_tool([sys.executable, '-c', tool], {{}}, Path({str(tmp_path / 'log')!r}), 1)"
-    )
-    command = [sys.executable, "-c", script]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8"
-    ) as interrupted:
-        assert interrupted.stdout.readline().startswith("compiling: 100 %")
-        interrupted.send_signal(signal.SIGINT)
-        # The pipe is closed when the tool has ended, which has it as well.
-        started = time.monotonic()
-        interrupted.stdout.read()
-    assert time.monotonic() - started < 30
+def test_an_interruption_ends_what_was_started(tmp_path, monkeypatch):
+    printed = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(compilation, "print", printed, raising=False)
+    tool = "import os, time; print(f'[1/1] {os.getpid()}', flush=True); time.sleep(60)"
+    with pytest.raises(KeyboardInterrupt):
+        compilation.run_tool([sys.executable, "-c", tool], {}, tmp_path / "log", 1)
+    assert printed.call_args.args == ("compiling: 100 % (1 of 1 steps)",)
+    started = int((tmp_path / "log").read_text(encoding="utf-8").split()[1])
+    wait_for(lambda: not is_running(started), seconds=30)
 
 
-def test_who_builds_the_same_as_another_waits_and_takes_the_others_wheel(directory, steps, capsys):
-    with locked(directory / "lock"):
-        second = threading.Thread(target=build.build_wheel, args=(directory, "c++", False, {}))
+def test_who_builds_the_same_as_another_waits_and_takes_the_others_wheel(tmp_path, steps, capsys):
+    with locked(tmp_path / "lock"):
+        second = threading.Thread(target=build.build_wheel, args=(tmp_path, "c++", False, {}))
         second.start()
         second.join(0.5)
         assert capsys.readouterr().out == "waiting until another process has built the same Horovod ...\n"
-        write_wheel(directory)
+        write_wheel(tmp_path)
     second.join()
     assert (steps.downloads, steps.commands) == (0, [])
 
@@ -389,12 +367,7 @@ def test_a_cache_that_cannot_be_written_gives_way_to_the_environment_or_the_reme
     ids=["built", "full disk", "interrupted"],
 )
 def test_the_last_line_says_how_the_build_ended(monkeypatch, run, outcome, status, words):
-    def build_and_install():
-        if isinstance(outcome, dict):
-            return outcome
-        raise outcome
-
-    monkeypatch.setattr(build, "build_and_install", build_and_install)
+    monkeypatch.setattr(build, "build_and_install", Mock(side_effect=[outcome]))
     ended, output = run()
     assert (ended, len(output.splitlines())) == (status, 1)
     assert words in output
@@ -446,8 +419,8 @@ def wheels_for_gpus(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("distributions", "tools")
-def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(directory, tmp_path, steps, wheels_for_gpus):
-    build.build_wheel(directory, "c++", False, {})
+def test_for_gpus_nccl_and_the_toolkit_come_from_the_wheels(tmp_path, steps, wheels_for_gpus):
+    build.build_wheel(tmp_path, "c++", False, {})
     assert steps.settings["HOROVOD_GPU_OPERATIONS"] == "NCCL"
     settings = cuda.assemble_toolkit(tmp_path / "cuda", *cuda.wheel_folders())
     assert settings.keys() <= steps.settings.keys()
