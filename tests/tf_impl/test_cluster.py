@@ -3,14 +3,12 @@
 import json
 import re
 import socket
-import subprocess
-import sys
 import time
+from threading import Thread
 
 import pytest
 
 from common.errors import UserError
-from common.paths import ROOT
 from tf_impl import cluster
 from tf_impl.cluster import Cluster
 
@@ -57,46 +55,30 @@ def test_a_malformed_or_contradictory_tf_config_is_refused_in_one_sentence(text,
     assert "\n" not in str(error.value)
 
 
-MEET = """
-import sys
-from common.errors import exit_with_one_line
-from tf_impl import cluster
-address = sys.argv[1]
-exit_with_one_line(lambda: cluster.meet(cluster.Cluster({"worker": [address]}, "worker", 0), 30))
-"""
-
-
-def test_a_port_that_is_taken_is_refused_in_one_line():
+def test_a_port_that_is_taken_is_refused(monkeypatch):
+    # It would end the tests.
+    monkeypatch.setattr(cluster, "end_at_deadline", lambda seconds: None)
+    monkeypatch.setattr(cluster, "drop_proxies", lambda: None)
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        # In a process of its own, which ends itself at its deadline.
-        command = [sys.executable, "-c", MEET, f"127.0.0.1:{port}"]
-        ended = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60)
-    assert ended.returncode == 2
-    assert f"Port {port} of worker 0 is taken" in ended.stderr
-    assert ended.stderr.count("\n") == 1
+        with pytest.raises(UserError, match=f"Port {port} of worker 0 is taken"):
+            cluster.meet(Cluster({"worker": [f"127.0.0.1:{port}"]}, "worker", 0), 30)
 
 
 def test_a_server_stays_while_its_coordinator_listens_and_leaves_with_it():
-    def listen(port: int) -> socket.socket:
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen()
-        listener.settimeout(20)
-        return listener
-
-    with listen(0) as meeting:
-        port = meeting.getsockname()[1]
-        source = f"from tf_impl import cluster; cluster.serve_until_gone('127.0.0.1:{port}')"
-        server = subprocess.Popen([sys.executable, "-c", source], cwd=ROOT)
+    with socket.create_server(("127.0.0.1", 0)) as meeting:
+        host, port = meeting.getsockname()
+        server = Thread(target=cluster.serve_until_gone, args=(f"{host}:{port}",), daemon=True)
+        server.start()
         time.sleep(1.5)
     # The coordinator has freed the port after all had met, and its server doesn't listen yet.
     time.sleep(1.5)
-    assert server.poll() is None
-    with listen(port) as coordinator:
+    assert server.is_alive()
+    with socket.create_server((host, port)) as coordinator:
+        coordinator.settimeout(20)
         for _ in range(2):
             connection, _ = coordinator.accept()
             connection.sendall(b"a frame of HTTP/2")
-        assert server.poll() is None
-    assert server.wait(20) == 0
+        assert server.is_alive()
+    server.join(20)
+    assert not server.is_alive()

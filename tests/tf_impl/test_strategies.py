@@ -40,17 +40,11 @@ def test_keras_compiles_the_step_of_one_replica_alone():
     MIRRORED.check(Task(), MIRRORED.options(jit_compile=True), 2, 0)
 
 
-def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    step = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_STEP_NODELIST": "here"}
-    step |= dict.fromkeys(("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID"), "0")
-    for name, value in step.items():
-        monkeypatch.setenv(name, value)
-    for name, value in (("SLURM_TASK_PID", str(os.getpid())), ("TF_CONFIG", "{}")):
-        assert not strategies.cluster_is_given()
-        monkeypatch.setenv(name, value)
-        assert strategies.cluster_is_given()
-        monkeypatch.delenv(name)
+@pytest.mark.parametrize(("variables", "step"), [({"TF_CONFIG": "{}"}, None), ({}, "a step"), ({}, None)])
+def test_a_cluster_is_given_by_tf_config_or_by_a_step_of_slurm(variables, step, monkeypatch):
+    monkeypatch.setattr(os, "environ", variables)
+    monkeypatch.setattr(strategies, "task_of_step", lambda: step)
+    assert strategies.cluster_is_given() is bool(variables or step)
 
 
 @pytest.mark.parametrize(
