@@ -8,12 +8,13 @@ import sys
 import pytest
 
 from common.declarations.arguments import parse_command_line
-from common.declarations.catalogue import find, strategies
+from common.declarations.catalogue import find, strategies, ways
 from common.paths import ROOT
 from tests import commands
 from tests.conftest import run_command
 
 SCRIPTS = {name: strategy.script for name, strategy in strategies().items()}
+OF_MATRICES = {way.script for way in ways().values() if way.kind != "naive"}
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def refused(monkeypatch, capsys):
     return run
 
 
-@pytest.mark.parametrize("script", sorted({*SCRIPTS.values(), "pytorch_impl/inference.py"}))
+@pytest.mark.parametrize("script", sorted({*SCRIPTS.values(), "pytorch_impl/inference.py", *OF_MATRICES}))
 def test_a_script_looks_for_its_framework_before_it_imports_it(script, refused):
     [family] = {each.family.environment for each in strategies().values() if each.script == script} or {"torch"}
     missing = f"lockstep: {family} isn't installed for {sys.executable}: run `nox -s {family}`"

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import sys
 
 import pytest
 
@@ -13,7 +12,6 @@ from common.launching.launch import python_for
 from common.paths import ROOT
 from common.records.matrix_products import MatrixRecord, call_seconds, part_shares
 from tests import commands
-from tests.conftest import run_command
 
 PARTS = {
     "naive": ["to lists", "product", "from lists"],
@@ -51,12 +49,8 @@ def test_every_rank_clocks_every_part_of_every_call_and_the_record_says_what_car
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_says_how_to_start_it_and_in_an_environment_without_torch_so_in_one_line(script):
+def test_a_script_says_how_to_start_it(script):
     source = (ROOT / script).read_text(encoding="utf-8")
     [command] = re.findall(r"To start it: `(.+?)`", ast.get_docstring(ast.parse(source)))
     assert script in command
     commands.check(command.partition(" --sizes")[0])
-    if "naive" not in script:
-        status, output = run_command([sys.executable, script])
-        assert (status, output.count("\n")) == (2, 1)
-        assert output.startswith("lockstep: torch isn't installed for ")
