@@ -25,11 +25,12 @@ def environment(monkeypatch):
     return kept
 
 
-def hvd(mpi=False, nccl=False, rank=0, size=2, local_rank=0, local_size=1):
+BUILT = {"mpi_enabled": False, "nccl_built": False, "rank": 0, "size": 2, "local_rank": 0, "local_size": 1}
+
+
+def hvd(**told):
     """Horovod's module as far as it tells what it was built and started with."""
-    told = {"mpi_enabled": mpi, "nccl_built": nccl, "rank": rank, "size": size}
-    told |= {"local_rank": local_rank, "local_size": local_size}
-    functions = {name: lambda value=value: value for name, value in told.items()}
+    functions = {name: lambda value=value: value for name, value in (BUILT | told).items()}
     return SimpleNamespace(**functions, allgather_object=lambda value, name: [value, name])
 
 
@@ -102,7 +103,7 @@ def test_only_elastic_workers_may_be_fewer_than_were_asked_for(environment):
     ("options", "module", "variables", "cause"),
     [
         ({"backend": "mpi"}, hvd(), {}, "horovodrun --mpi"),
-        ({"backend": "gloo"}, hvd(mpi=True), {}, "horovodrun --gloo"),
+        ({"backend": "gloo"}, hvd(mpi_enabled=True), {}, "horovodrun --gloo"),
         ({"hierarchical_all_reduce": True}, hvd(), {}, "has no NCCL"),
         ({}, hvd(), {"OMPI_COMM_WORLD_SIZE": "2"}, "this build of Horovod has no MPI"),
         # horovodrun --gloo, started inside a job of mpirun's.
@@ -129,11 +130,11 @@ def test_tasks_of_srun_that_horovod_does_not_join_are_refused(monkeypatch):
     [
         (hvd(), "cpu", None, "gloo"),
         (hvd(), "cpu", "gloo", "gloo"),
-        (hvd(mpi=True), "cpu", None, "mpi"),
-        (hvd(mpi=True), "cpu", "GLOO", "gloo, mpi controller"),
-        (hvd(mpi=True, nccl=True), "cpu", None, "mpi"),
-        (hvd(mpi=True, nccl=True), "cuda", None, "nccl, mpi controller"),
-        (hvd(nccl=True), "cuda", None, "nccl, gloo controller"),
+        (hvd(mpi_enabled=True), "cpu", None, "mpi"),
+        (hvd(mpi_enabled=True), "cpu", "GLOO", "gloo, mpi controller"),
+        (hvd(mpi_enabled=True, nccl_built=True), "cpu", None, "mpi"),
+        (hvd(mpi_enabled=True, nccl_built=True), "cuda", None, "nccl, mpi controller"),
+        (hvd(nccl_built=True), "cuda", None, "nccl, gloo controller"),
     ],
 )
 def test_what_carries_the_tensors_is_told_from_the_controller(module, device, operations, carrier, environment):
@@ -153,7 +154,7 @@ def test_a_process_joins_the_world_and_the_record_says_by_which_controller(monke
     cores = []
     monkeypatch.setattr(world.socket, "gethostname", lambda: "here")
     monkeypatch.setattr(os, "sched_setaffinity", lambda process, own: cores.append(own))
-    module = hvd(mpi=True)
+    module = hvd(mpi_enabled=True)
     module.allgather_object = lambda value, name: [("here", {1}), ("here", {2}), ("there", {3})]
     # What mpirun bound each rank to isn't all that the ranks of a host have together.
     assert (world.settle(HorovodOptions(), module).backend, cores) == ("mpi", [{1, 2}])
