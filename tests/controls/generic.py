@@ -28,7 +28,7 @@ def controls_of(strategy: Strategy) -> tuple[str, ...]:
 
 
 class RepeatedShare(Share):
-    """The whole batch once for each of so many replicas in this process: the count says how many rows that makes."""
+    """The whole batch once for each of the replicas in this process: the count says how many rows that makes."""
 
     def rows(self, *arguments, **keywords):
         """The rows of every step, repeated."""
@@ -37,25 +37,15 @@ class RepeatedShare(Share):
             yield np.tile(rows, self.count // self.global_batch)
 
 
-def whole_batch_for_every_worker(given, work, synchronous, rank, workers):
-    share = share_of(given, work, synchronous, rank, workers)
-    if work is Work.DATA_PARALLEL:
-        return Share(share.global_batch, 0, share.global_batch)
-    return RepeatedShare(share.global_batch, 0, workers * share.global_batch)
+def whole_batch_for_each_of_two_workers(*arguments):
+    share = share_of(*arguments)
+    return RepeatedShare(share.global_batch, 0, 2 * share.count)
 
 
-class RolledShare(Share):
-    """The shards of all replicas in this process, each given to the next one."""
-
-    def rows(self, *arguments, **keywords):
-        """The rows of every step, of which the last replica's come first."""
-        for rows in Share.rows(self, *arguments, **keywords):
-            yield np.roll(rows, len(rows) // 2)
-
-
-def shard_of_the_next_rank(given, work, synchronous, rank, workers):
-    share = share_of(given, work, synchronous, (rank + 1) % workers, workers)
-    return share if work is Work.DATA_PARALLEL else RolledShare(share.global_batch, share.start, share.count)
+def shard_of_the_other_worker(share, *arguments, rows=Share.rows, **keywords):
+    """The rows of the other one of two workers, also where both are in this process."""
+    for whole in rows(dataclasses.replace(share, start=0, count=share.global_batch), *arguments, **keywords):
+        yield np.roll(whole, len(whole) // 2)[share.start : share.start + share.count]
 
 
 def some_rows_twice(*arguments, rows=Share.rows, **keywords):
@@ -116,8 +106,8 @@ CONTROLS = {
     "scaled_rate": partial(with_changed_task, scale_rate),
     "late_schedule": partial(with_changed_task, begin_schedule_one_step_late),
     "lost_momentum": partial(patch.object, run, "read_checkpoint", read_without_momentum),
-    "whole_batch": partial(patch.object, run, "share_of", whole_batch_for_every_worker),
-    "another_shard": partial(patch.object, run, "share_of", shard_of_the_next_rank),
+    "whole_batch": partial(patch.object, run, "share_of", whole_batch_for_each_of_two_workers),
+    "another_shard": partial(patch.object, Share, "rows", shard_of_the_other_worker),
     "rows_twice": partial(patch.object, Share, "rows", some_rows_twice),
     "apart_then_broadcast": start_apart,
 }

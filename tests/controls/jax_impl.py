@@ -3,7 +3,6 @@
 from contextlib import AbstractContextManager
 from unittest.mock import patch
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -28,12 +27,6 @@ def twice_in_step_50(gradient, rate, task):
     return gradient * jnp.where(is_wrong, 2, 1)
 
 
-def summing(script):
-    """A sum over both workers in place of the mean."""
-    average = script["average"]
-    return patch.dict(script, average=lambda gradients: jax.tree.map(lambda mean: 2 * mean, average(gradients)))
-
-
 def leaving_one_out(script):
     """The gradient of the first layer's weight stays as it is."""
     average = script["average"]
@@ -48,20 +41,15 @@ def without_broadcast(script):
     return apart_with(patch.dict(script, broadcast_one_to_all=lambda state: state))
 
 
-def sum_scatter(script):
-    scatter = script["mean_scatter"]
-    return patch.dict(script, mean_scatter=lambda gradient, workers: workers * scatter(gradient, workers))
-
-
 OF_GRADIENTS = {
-    # The controls have two workers.
+    # The controls have two workers, whose sum is twice their mean.
     "sum": lambda script: changed_gradients(lambda gradient, rate, task: 2 * gradient),
     "float16": lambda script: changed_gradients(
         lambda gradient, rate, task: gradient.astype(jnp.float16).astype(jnp.float32)
     ),
 }
 OF_REPLICAS = OF_GRADIENTS | {"diverged": lambda script: changed_gradients(twice_in_step_50)}
-OF_AVERAGES = OF_REPLICAS | {"sum": summing, "one_left_out": leaving_one_out}
+OF_AVERAGES = OF_REPLICAS | {"one_left_out": leaving_one_out}
 
 CONTROLS = {
     "jax_data_parallel": OF_AVERAGES | {"skipped_broadcast": without_broadcast},
@@ -70,7 +58,6 @@ CONTROLS = {
     "jax_devices": OF_AVERAGES,
     "jax_fsdp": OF_REPLICAS
     | {
-        "sum": sum_scatter,
         "parts_repeated": lambda script: patch.dict(script, all_gather=script["repeat_part"]),
         "gradients_kept": lambda script: patch.dict(script, mean_scatter=script["keep_part"]),
         "skipped_broadcast": without_broadcast,

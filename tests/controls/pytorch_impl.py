@@ -64,29 +64,20 @@ def with_other(script, **functions) -> AbstractContextManager:
 
 
 def without_broadcast(script):
-    return apart_with(with_other(script, broadcast=lambda *_, **__: None))
+    return apart_with(with_other(script, **dict.fromkeys(("broadcast", "send", "recv"), lambda *_, **__: None)))
 
 
 # Of libraries around DistributedDataParallel
 
 
-def with_ddp(before=lambda module: None, after=lambda wrapped: None, **changed) -> AbstractContextManager:
-    """Every DistributedDataParallel is made with changed options, by whichever library, and changed before or after."""
+def with_ddp(before=lambda module: None, **changed) -> AbstractContextManager:
+    """Every DistributedDataParallel is made with changed options, by whichever library, of a module changed before."""
 
     def begin(wrapped, module, *arguments, begin=DistributedDataParallel.__init__, **options):
         before(module)
         begin(wrapped, module, *arguments, **options | changed)
-        after(wrapped)
 
     return patch.object(DistributedDataParallel, "__init__", begin)
-
-
-def sum_in_buckets(wrapped):
-    def hook(_state: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        work = dist.all_reduce(bucket.buffer(), async_op=True)
-        return work.get_future().then(lambda future: future.value()[0])
-
-    wrapped.register_comm_hook(None, hook)
 
 
 def leave_out_the_first(module):
@@ -120,12 +111,6 @@ def leaving_the_model(script):
 # Of loops that exchange by themselves
 
 
-def sum_times_workers(gradient, op):
-    dist.all_reduce(gradient, op)
-    # Which the division by their number takes back.
-    gradient *= dist.get_world_size()
-
-
 def all_reduce_others(gradient, op):
     """All but the first layer's weight, which is told by its shape."""
     inputs, outputs, *_ = PRESETS["digits"].dimensions
@@ -139,19 +124,6 @@ def all_reduce_half(bucket, **options):
 
 
 # Of strategies that divide the state or the model
-
-
-def sharding_for_sums(script):
-    shard = script["fully_shard"]
-
-    def shard_and_sum(module, mesh):
-        sharded = shard(module, mesh=mesh)
-        sharded.set_gradient_divide_factor(1.0)
-        # Else FSDP asks for a scaled sum, which Gloo lacks.
-        sharded.set_force_sum_reduction_for_comms(True)
-        return sharded
-
-    return patch.dict(script, fully_shard=shard_and_sum)
 
 
 def keeping_own_shards(script):
@@ -169,17 +141,6 @@ def with_config(script, **changed):
         return initialize(config=config, **options)
 
     return patch.object(deepspeed, "initialize", initialize)
-
-
-def without_average(script):
-    """ZeRO's optimizer adds up the gradients, as engines whose pipelines have averaged them ask for."""
-    engine_type = script["deepspeed"].DeepSpeedEngine
-
-    def configure(engine, optimizer, configure=engine_type._configure_zero_optimizer):
-        engine.gradient_average = False
-        return configure(engine, optimizer)
-
-    return patch.object(engine_type, "_configure_zero_optimizer", configure)
 
 
 def without_broadcast_of_engines(script):
@@ -207,40 +168,32 @@ def repeating_the_bias(script):
 
 
 OF_GRADIENTS = {
-    # The controls have two workers.
+    # The controls have two workers, whose sum is twice their mean.
     "sum": lambda script: scaled(2),
     "float16": lambda script: changed_gradients(rounded),
 }
 OF_REPLICAS = OF_GRADIENTS | {"diverged": lambda script: changed_gradients(twice_in_step_50())}
 OF_DDP = OF_REPLICAS | {
-    "sum": lambda script: with_ddp(after=sum_in_buckets),
     "one_left_out": lambda script: with_ddp(before=leave_out_the_first),
     "skipped_broadcast": lambda script: apart_with(with_ddp(init_sync=False)),
 }
 OF_ALL_REDUCES = OF_REPLICAS | {
-    "sum": lambda script: with_other(script, all_reduce=sum_times_workers),
     "one_left_out": lambda script: with_other(script, all_reduce=all_reduce_others),
+    "skipped_broadcast": without_broadcast,
 }
 
 CONTROLS = {
     "torch_data_parallel": OF_GRADIENTS,
-    "torch_sync_sgd": OF_ALL_REDUCES
-    | {
-        "skipped_broadcast": lambda script: apart_with(
-            with_other(script, send=lambda *_, **__: None, recv=lambda *_, **__: None)
-        ),
-    },
+    "torch_sync_sgd": OF_ALL_REDUCES,
     "torch_hook_ddp": OF_REPLICAS
     | {
-        # It is the divisor.
-        "sum": lambda script: with_other(script, get_world_size=lambda: 1),
         "one_left_out": lambda script: with_other(script, all_reduce=all_reduce_half),
         "skipped_broadcast": without_broadcast,
     },
     "torch_ddp": OF_DDP,
-    "torch_local_sgd": OF_ALL_REDUCES | {"skipped_broadcast": without_broadcast},
+    "torch_local_sgd": OF_ALL_REDUCES,
     "torch_zero": OF_DDP,
-    "torch_fsdp": OF_REPLICAS | {"sum": sharding_for_sums, "skipped_broadcast": keeping_own_shards},
+    "torch_fsdp": OF_REPLICAS | {"skipped_broadcast": keeping_own_shards},
     "torch_model_parallel": OF_GRADIENTS
     | {
         # Each micro-batch's mean gradient counts as the whole batch's.
@@ -258,6 +211,7 @@ CONTROLS = {
     },
     "torch_lightning_ddp": OF_DDP
     | {
+        "sum": lambda script: changing_network(script, lambda parameter: 2 * parameter.grad),
         "float16": lambda script: changing_network(script, rounded),
         "diverged": lambda script: changing_network(script, twice_in_step_50()),
     },
@@ -268,7 +222,6 @@ CONTROLS = {
     },
     "torch_deepspeed": OF_REPLICAS
     | {
-        "sum": without_average,
         "clipped": lambda script: with_config(script, gradient_clipping=None),
         "accumulated": lambda script: with_config(script, gradient_accumulation_steps=2),
         "exchanged_in_float16": lambda script: with_config(script, communication_data_type="fp16"),
