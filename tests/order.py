@@ -37,10 +37,7 @@ _COMPARING = (
 )
 """Files of tests that compare: one comparison at a time runs on a machine."""
 
-_OF_A_FILE = (
-    *("*/test_browser.py", "*_impl/test_collectives.py", "*/test_matrices.py"),
-    *("*/test_inference.py", "*/test_request_signature.py"),
-)
+_OF_A_FILE = ("*/test_browser.py", "*/test_matrices.py", "*/test_inference.py", "*/test_request_signature.py")
 """Files whose tests look at one launch, server or browser."""
 
 _SESSIONS = ("tests/common/sessions/*", "tests/common/laboratory/*")

@@ -4,14 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from common.contract.model import parameter_bytes
-from common.contract.task import PRESETS
 from common.errors import UserError
 from common.records.trace import FIRST_STEP, STEPS
 from horovod_impl.strategies import TORCH, HorovodTorchOptions
 from horovod_impl.timeline import Exchange
 from horovod_impl.tracer import check, trace_of
-from tests import laboratory
 
 
 def step(number, *sizes, seconds=0.001):
@@ -59,13 +56,3 @@ def test_a_run_without_messages_to_replay_is_refused(run, remedy):
     check(run_of(**TORCH.family.traced_with))
     with pytest.raises(UserError, match=remedy):
         check(run)
-
-
-@pytest.mark.grid
-def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path):
-    task = ["--steps", "25", "--warmup-steps", "5", "--window-steps", "10", "--trace"]
-    trace = laboratory.trace_of("horovod_torch", tmp_path, *task)
-    assert trace.library == "horovod_gloo"
-    assert sum(message.size_bytes for message in trace.messages) == parameter_bytes(PRESETS["pathway"])
-    assert len(trace.under_way_seconds) == STEPS
-    assert all(0 < seconds < 1 for seconds in trace.under_way_seconds)

@@ -7,10 +7,6 @@ import pytest
 from common.errors import UserError
 from jax_impl.strategies import DATA_PARALLEL
 from jax_impl.tracer import messages_of, trace_of
-from tests import laboratory
-
-# On pathway: four layers without biases, in float32.
-LAYER_BYTES = [4 * 1024 * 256, 4 * 256 * 256, 4 * 256 * 256, 4 * 256 * 32]
 
 PROGRAM = """
 HloModule jit_train_step, is_scheduled=true
@@ -40,21 +36,3 @@ def test_what_could_not_be_replayed_is_refused(program, backend, reason):
     run = SimpleNamespace(strategy=DATA_PARALLEL, world=SimpleNamespace(size=2, backend=backend))
     with pytest.raises(UserError, match=reason):
         trace_of(run, [program])
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize(
-    ("strategy", "library", "collectives"),
-    [
-        ("jax_fsdp", "jax", [*(4 * ["all_gather"]), *(4 * ["reduce_scatter"])]),
-        ("jax_devices", "jax_in_one_process", 4 * ["all_reduce"]),
-        ("jax_automatic", "jax", 4 * ["all_reduce"]),
-    ],
-)
-def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, collectives):
-    trace = laboratory.trace_of(strategy, tmp_path, "--steps", "4", "--warmup-steps", "2", "--window-steps", "2")
-    assert trace.library == library
-    assert [message.collective for message in trace.messages] == collectives
-    for collective in {*collectives}:
-        sizes = [message.size_bytes for message in trace.messages if message.collective == collective]
-        assert sorted(sizes, reverse=True) == LAYER_BYTES

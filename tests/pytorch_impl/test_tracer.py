@@ -1,19 +1,12 @@
-"""The PyTorch tracer: what it makes of the profiler's events, and what launches of a user's leave or are refused."""
+"""The PyTorch tracer: what it makes of the profiler's events, and what of them is refused."""
 
-import sys
 from dataclasses import replace
 
 import pytest
 
-from common.declarations.catalogue import find
 from common.errors import UserError
-from common.launching.launch import python_for
-from common.records.trace import STEPS, Message, trace_path
+from common.records.trace import Message
 from pytorch_impl.tracer import BETWEEN_STEPS, Event, trace_of
-from tests.conftest import run_command
-from tests.laboratory import trace_of as real_trace_of
-
-SHORT = ["--steps", "20", "--warmup-steps", "10", "--window-steps", "10"]
 
 
 def call(name, begin, shape=(256, 16), kind="float", lasts=10):
@@ -105,29 +98,3 @@ REDUCE, HALF = call("gloo:all_reduce", 0), call("gloo:all_reduce", 20, kind="c10
 def test_what_cannot_be_replayed_is_refused_in_a_sentence_that_names_why(several, backend, workers, cause):
     with pytest.raises(UserError, match=cause):
         trace_of("torch_ddp", workers, backend, steps(*several))
-
-
-def test_ddp_sums_exactly_its_gradients_in_every_step(tmp_path):
-    trace = real_trace_of("torch_ddp", tmp_path, *SHORT)
-    assert trace.messages == [Message(collective="all_reduce", size_bytes=1_605_632)]
-    assert trace.library == "gloo"
-    assert len(trace.under_way_seconds) == STEPS
-    assert all(0 < seconds < 60 for seconds in trace.under_way_seconds)
-
-
-@pytest.mark.grid
-def test_zero_sums_its_gradients_and_then_every_owner_broadcasts_what_it_updated(tmp_path):
-    first, *rest = real_trace_of("torch_zero", tmp_path, *SHORT).messages
-    assert first == Message(collective="all_reduce", size_bytes=1_605_632)
-    assert {each.collective for each in rest} == {"broadcast"}
-    assert sum(each.size_bytes for each in rest) == first.size_bytes
-
-
-def test_a_strategy_of_one_process_is_refused_in_one_line(tmp_path):
-    python_for(find("torch_data_parallel"))
-    words = ["--runner", "pytorch_impl.tracer", "torch_data_parallel", "--record", str(tmp_path / "run.json"), *SHORT]
-    status, output = run_command([sys.executable, "-m", "common.launching.launch", *words])
-    assert (status, trace_path(tmp_path / "run.json").exists()) == (2, False)
-    [line] = [each for each in output.splitlines() if each.startswith("lockstep: torch_data_parallel")]
-    assert line.endswith("within one process: torch.distributed carries nothing that could be replayed.")
-    assert "Traceback" not in output

@@ -6,12 +6,8 @@ import pytest
 
 from common.declarations.strategy import ExchangeOptions
 from common.errors import UserError
-from tests import laboratory
 from tf_impl.strategies import CENTRAL_STORAGE, MIRRORED, MULTI_WORKER_MIRRORED, ONE_DEVICE, PARAMETER_SERVER
 from tf_impl.tracer import check, sums, trace_of
-
-# On pathway: four layers without biases, in float32, the last one's gradient ready first.
-LAYER_BYTES = [4 * 256 * 32, 4 * 256 * 256, 4 * 256 * 256, 4 * 1024 * 256]
 
 
 class Operation:
@@ -91,19 +87,3 @@ def test_counts_of_rows_are_no_gradients_and_a_sum_of_unknown_size_is_refused():
 def test_a_run_without_messages_to_replay_is_refused(run, reason):
     with pytest.raises(UserError, match=reason):
         check(run)
-
-
-@pytest.mark.grid
-@pytest.mark.parametrize(
-    ("strategy", "library", "sizes"),
-    [
-        ("tf_multi_worker_mirrored", "tensorflow", [sum(LAYER_BYTES)]),
-        ("tf_mirrored", "tf_reduction_to_one_device", LAYER_BYTES),
-    ],
-)
-def test_a_launch_leaves_the_real_messages_which_carry_all_gradients(tmp_path, strategy, library, sizes):
-    trace = laboratory.trace_of(strategy, tmp_path, "--steps", "4", "--warmup-steps", "2", "--window-steps", "2")
-    assert trace.library == library
-    assert [(message.collective, message.size_bytes) for message in trace.messages] == [
-        ("all_reduce", size) for size in sizes
-    ]
