@@ -2,10 +2,8 @@
 
 import shutil
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +11,22 @@ import psutil
 import pytest
 
 from common.declarations.arguments import parse_command_line
+from common.declarations.catalogue import find
 from common.declarations.strategy import Strategy
-from common.launching import executor
-from common.launching.planned import PlannedLaunch
+from common.launching.launch import python_for
 from common.measurement.record import declared
 from common.records import certificate
 from common.records.certificate import FOLLOWS, Certificate
-from common.records.files import read_record, read_records, write_record
+from common.records.files import read_record, write_record
 from common.records.training import Record
-from tests.conftest import Launched
+from tests.conftest import Launched, run_command
+
+
+def output_of(strategy: str, program: str, *arguments: str, **options: Any) -> str:
+    """What a program of the strategy's environment prints that ends well; `options` are those of `run_command`."""
+    status, output = run_command([str(python_for(find(strategy)).with_name(program)), *arguments], **options)
+    assert status == 0, output
+    return output
 
 
 def assert_follows(launched: Launched, comparison: Certificate) -> None:
@@ -64,19 +69,6 @@ def wait_for_steps(lines: Iterable[str], count: int = 2) -> None:
         if steps == count:
             return
     raise AssertionError(f"It never trained:\n{''.join(read)}")
-
-
-def lines_of(log: Path, has_ended: Callable[[], bool]) -> Iterator[str]:
-    """The lines of a file that somebody else writes until they have ended, as they come."""
-    wait_for(lambda: log.exists() or has_ended())
-    with log.open(encoding="utf-8") as file:
-        begun, is_over = "", False
-        while not is_over:
-            is_over = has_ended()
-            while (begun := begun + file.readline()).endswith("\n"):
-                yield begun
-                begun = ""
-            time.sleep(0.1)
 
 
 def made_up(strategy: Strategy) -> Callable[..., int]:
@@ -123,35 +115,3 @@ def is_running(process: psutil.Process | int) -> bool:
         return found.is_running() and found.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
-
-
-def run_and_disturb(
-    planned: PlannedLaunch, disturb: Callable[[psutil.Process], None], folder: Path, rank: int = 1
-) -> Record:
-    """The record of an endless launch of two workers, of whom `disturb` gets the one of this rank while it trains.
-
-    Fails unless the launch has failed and nobody is left of it.
-    """
-    others, is_over = psutil.Process().children(recursive=True), threading.Event()
-
-    def act() -> list[psutil.Process]:
-        wait_for_steps(lines_of(folder / f"{planned.name}.log", is_over.is_set))
-        processes = [each for each in psutil.Process().children(recursive=True) if each not in others]
-        found = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
-        # Where there is no launcher, the script starts itself for each worker.
-        workers = [each for each in found if each.pid not in {other.ppid() for other in found}]
-        assert len(workers) == 2
-        disturb(workers[rank])
-        return processes
-
-    with ThreadPoolExecutor(1) as pool:
-        acting = pool.submit(act)
-        # In the main thread, where signals are held while a launch ends.
-        record = executor.run_planned(planned, folder)
-        is_over.set()
-        processes = acting.result()
-    assert (record.status, record.world_size) == ("failed", 2)
-    assert list(read_records(folder, Record).values()) == [record]
-    assert folder / record.log == folder / f"{planned.name}.log"
-    assert not any(is_running(process) for process in processes)
-    return record

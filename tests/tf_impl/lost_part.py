@@ -18,25 +18,15 @@ from common.measurement.runner import run_script
 
 LOST = 20
 """Which of the parts is lost, counted from 1 over all workers."""
+PARTS = itertools.count(1)
 
 
-def main():
-    """Run the script that the first argument names, as if it had been started itself."""
-    with patch.object(RemoteValueImpl, "_set_values", losing_one(RemoteValueImpl._set_values)):
-        run_script()
-
-
-def losing_one(set_values):
-    """`RemoteValueImpl._set_values`, which makes a result ready, without the worker that holds the lost part."""
-    parts = itertools.count(1)
-
-    def make_ready(result, values):
-        # A part is several values; what else becomes ready, a worker's variable or its number, is one.
-        if isinstance(values, tuple) and next(parts) == LOST:
-            kill_worker(tf.DeviceSpec.from_string(values[0].backing_device).task)
-        set_values(result, values)
-
-    return make_ready
+def make_ready(result, values, make_ready=RemoteValueImpl._set_values):
+    """Make a result ready, without the worker that holds the lost part."""
+    # A part is several values; what else becomes ready, a worker's variable or its number, is one.
+    if isinstance(values, tuple) and next(PARTS) == LOST:
+        kill_worker(tf.DeviceSpec.from_string(values[0].backing_device).task)
+    make_ready(result, values)
 
 
 def kill_worker(index):
@@ -49,4 +39,5 @@ def kill_worker(index):
 
 
 if __name__ == "__main__":
-    main()
+    with patch.object(RemoteValueImpl, "_set_values", make_ready):
+        run_script()
