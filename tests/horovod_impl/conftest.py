@@ -3,8 +3,7 @@
 import dataclasses
 import os
 import subprocess
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from tests.contract.worlds import contract_task
 from tests.hosts import VirtualHost, processes_of, require_ssh, two_hosts
-from tests.launching import words_of
+from tests.launching import wait_for, words_of
 
 STRATEGY = find("horovod_torch")
 
@@ -27,16 +26,10 @@ SECRET = "it's $HOME \"quoted\", and nobody else's"
 """What the user keeps in a variable."""
 
 
-def horovodrun(workers: int, *arguments: str) -> list[str]:
+def horovodrun(workers: int, *arguments: str, options: Sequence[str] = ()) -> list[str]:
     """The command line of horovodrun over Gloo, by which so many workers of its Python get these arguments."""
     python = python_for(STRATEGY)
-    return [str(python.parent / "horovodrun"), "--gloo", "-np", str(workers), str(python), *arguments]
-
-
-def user_environment() -> dict[str, str]:
-    """The environment after `source activate`, with a secret of the user's."""
-    path = f"{python_for(STRATEGY).parent}:{os.environ['PATH']}"
-    return os.environ | {"PATH": path, "OMP_NUM_THREADS": "1", "USERS_SECRET": SECRET}
+    return [str(python.parent / "horovodrun"), "--gloo", *options, "-np", str(workers), str(python), *arguments]
 
 
 SETTLE_SECONDS = 20.0
@@ -66,7 +59,10 @@ class Site:
         script = [STRATEGY.script, *to_arguments(task, STRATEGY.options())]
         # Horovod remembers for an hour which hosts it has reached, by their names, which are the same in every test.
         command = ["horovodrun", *world, "--disable-cache", *options, "python", *script]
-        return self.hosts[0].start(command, user_environment())
+        # As after `source activate`.
+        path = f"{python_for(STRATEGY).parent}:{os.environ['PATH']}"
+        variables = {"PATH": path, "OMP_NUM_THREADS": "1", "USERS_SECRET": SECRET}
+        return self.hosts[0].start(command, os.environ | variables)
 
     def command_lines(self) -> list[str]:
         """Those of all processes on both hosts."""
@@ -79,17 +75,11 @@ class Site:
 
     def wait_until_idle(self) -> None:
         """Return when what a test started has ended on both hosts; fail when something is left."""
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while True:
-            left = []
-            for host, servers in zip(self.hosts, self.servers, strict=True):
-                for pid in set(processes_of(host)) - servers:
-                    with suppress(psutil.NoSuchProcess):
-                        left.append(f"{host.name}: {' '.join(psutil.Process(pid).cmdline())}")
-            if not left:
-                return
-            assert time.monotonic() < deadline, f"Still running: {left}"
-            time.sleep(0.1)
+        servers = {pid for pids in self.servers for pid in pids}
+        with suppress(AssertionError):
+            wait_for(lambda: {pid for host in self.hosts for pid in processes_of(host)} <= servers, SETTLE_SECONDS)
+            return
+        raise AssertionError(f"Still running: {self.command_lines()}")
 
 
 @pytest.fixture

@@ -3,25 +3,20 @@
 import pytest
 
 from common.contract.model import parameter_bytes
-from common.records.files import read_record
-from common.records.training import Record
-from tests.conftest import Launched
 from tests.hosts import bytes_sent_by
-from tests.launching import assert_follows
+from tests.launching import assert_record_follows
 
 
 @pytest.mark.grid
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
-def test_horovod_follows_the_oracle_on_two_hosts(controller, site, comparison_of):
+def test_horovod_follows_the_oracle_on_two_hosts(controller, site):
     task = site.task(4)
     process = site.start(controller, "host1:2,host2:2", task)
     output, _ = process.communicate(timeout=task.deadline_seconds)
     first, second = site.disks
-    path = first / "run.json"
-    launched = Launched(process.returncode, output, read_record(path, Record) if path.exists() else None, first)
-    assert_follows(launched, comparison_of(launched))
-    assert launched.record.world_size == 4
-    assert launched.record.backend == controller
+    assert process.returncode == 0, output
+    record = assert_record_follows(first)
+    assert (record.world_size, record.backend) == (4, controller)
     assert (first / "weights.safetensors").exists()
     assert not list(second.iterdir()), "only rank 0 writes"
     site.wait_until_idle()

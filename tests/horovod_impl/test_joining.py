@@ -11,6 +11,7 @@ from common.launching.launch import python_for
 from tests.conftest import run_command
 from tests.grid import in_grid
 from tests.horovod_impl.conftest import STRATEGY, horovodrun
+from tests.launching import output_of
 
 LOSES_ITS_PEER = """
 import os, sys, time
@@ -139,4 +140,4 @@ def test_who_has_failed_to_join_may_try_again():
 
 @pytest.mark.grid
 def test_who_initializes_again_gets_no_old_address_from_horovodruns_rendezvous():
-    assert run_command([str(python_for(STRATEGY)), "-c", FORGETS_ADDRESSES]) == (0, "200\n404\n")
+    assert output_of(STRATEGY.name, "python", "-c", FORGETS_ADDRESSES) == "200\n404\n"

@@ -1,8 +1,6 @@
 """What PyTorch's strategies do on a GPU, as far as a machine without one shows it: in a process with PyTorch."""
 
-from common.declarations.catalogue import find
-from common.launching.launch import python_for
-from tests.conftest import run_command
+from tests.launching import output_of
 
 PROGRAM = """
 from types import SimpleNamespace
@@ -59,5 +57,4 @@ for product in (Product(0, "weight gradient", 8, 4, 2), Product(0, "input gradie
 
 
 def test_gpus_are_shared_over_gloo_alone_round_nothing_unasked_and_have_each_workers_rows():
-    status, output = run_command([str(python_for(find("torch_single"))), "-c", PROGRAM])
-    assert status == 0, output
+    output_of("torch_single", "python", "-c", PROGRAM)

@@ -1,7 +1,6 @@
 """The PyTorch strategies on two hosts, as `torchrun --nnodes 2` starts them: they train, and they end."""
 
 import dataclasses
-import time
 
 import pytest
 
@@ -10,13 +9,10 @@ from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find, strategies
 from common.launching.launch import environment_for, python_for
 from common.launching.virtual_hosts.description import INTERFACE
-from common.records.files import read_record
-from common.records.training import Record
 from pytorch_impl.strategies import TORCHRUN
-from tests.conftest import Launched
 from tests.contract.worlds import contract_task
 from tests.hosts import bytes_sent_by, kill_processes_of, processes_of, two_hosts
-from tests.launching import assert_follows
+from tests.launching import assert_record_follows, end_all
 
 STRATEGIES = [
     *(
@@ -41,41 +37,25 @@ def start(strategy, task, hosts, folder):
     declared = find(strategy)
     torchrun = python_for(declared).parent / "torchrun"
     environment = environment_for(declared, task) | {"GLOO_SOCKET_IFNAME": INTERFACE}
-    processes = []
+    processes = {}
     for number, host in enumerate(hosts):
         own = folder / f"host{number}"
         files = {"record": own / "run.json", "checkpoint": own / "weights.safetensors"}
         world = ["--nnodes", len(hosts), "--nproc-per-node", task.workers // len(hosts), "--node-rank", number]
         rendezvous = ["--master-addr", hosts[0].name, "--master-port", 29500]
         script = [declared.script, *to_arguments(dataclasses.replace(task, **files), declared.options())]
-        processes.append(host.start([str(word) for word in (torchrun, *world, *rendezvous, *script)], environment))
+        words = [str(word) for word in (torchrun, *world, *rendezvous, *script)]
+        processes[number] = host.start(words, environment)
     return processes
 
 
-def launch(strategy, task, hosts, folder):
-    """How both hosts' torchrun ended, what they printed, and what they left on the first host."""
-    processes = start(strategy, task, hosts, folder)
-    deadline = time.monotonic() + 120
-    statuses = [None]
-    # When one fails, the other may wait five minutes for it: torchrun leaves the world together, at a barrier.
-    while None in statuses and not any(statuses) and time.monotonic() < deadline:
-        time.sleep(0.1)
-        statuses = [process.poll() for process in processes]
-    for host in hosts:
-        kill_processes_of(host)
-    output = "".join(process.communicate()[0] for process in processes)
-    status = next((process.returncode for process in processes if process.returncode), 0)
-    record = folder / "host0" / "run.json"
-    return Launched(status, output, read_record(record, Record) if record.exists() else None, record.parent)
-
-
 @pytest.mark.parametrize(("strategy", "workers"), STRATEGIES)
-def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, workers, hosts, comparison_of, tmp_path):
+def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, workers, hosts, tmp_path):
     # On the CPU, since both hosts would find the same GPU.
     task = contract_task("digits", workers, tmp_path, device="cpu")
-    launched = launch(strategy, task, hosts, tmp_path)
-    assert_follows(launched, comparison_of(launched))
-    assert launched.record.world_size == workers
+    statuses, outputs = end_all(start(strategy, task, hosts, tmp_path), 120)
+    assert set(statuses.values()) == {0}, outputs
+    assert assert_record_follows(tmp_path / "host0").world_size == workers
     assert not (tmp_path / "host1").exists(), "only rank 0 writes"
     if workers == 4:
         # They average their gradients over the cable.
@@ -86,7 +66,7 @@ def test_a_strategy_follows_the_oracle_on_two_hosts(strategy, workers, hosts, co
 def test_a_lost_host_ends_the_other_one_long_before_the_deadline(hosts, tmp_path):
     task = contract_task("digits", 2, tmp_path, device="cpu", steps=1_000_000)
     before = set(processes_of(hosts[0]))
-    first, _ = start("torch_ddp", task, hosts, tmp_path)
+    first = start("torch_ddp", task, hosts, tmp_path)[0]
     assert any(line.startswith("step ") for line in first.stdout), "it never trained"
     kill_processes_of(hosts[1])
     output, _ = first.communicate(timeout=task.deadline_seconds / 4)

@@ -5,9 +5,7 @@ import re
 
 import pytest
 
-from common.declarations.catalogue import find
-from common.launching.launch import python_for
-from tests.conftest import run_command
+from tests.launching import output_of
 
 WORKERS = len(os.sched_getaffinity(0)) + 1
 
@@ -66,16 +64,14 @@ for options, cause in [
 
 
 def test_replicas_compute_what_one_does_and_what_cant_be_meant_is_refused():
-    status, output = run_command([str(python_for(find("torch_single"))), "-c", PROGRAM], CUDA_VISIBLE_DEVICES="")
-    assert status == 0, output
+    output_of("torch_single", "python", "-c", PROGRAM, CUDA_VISIBLE_DEVICES="")
 
 
 def test_every_batch_size_has_a_row_of_positive_numbers_in_their_intervals_and_the_last_line_is_on_these():
     # The data have 1437 rows, fewer than the largest batch.
     options = ["--preset", "digits", "--repetitions", "6", "--batches", "2000", "1", "64", "1"]
     options += ["--workers", str(WORKERS), "--device", "cpu"]
-    status, output = run_command([str(python_for(find("torch_single"))), "-m", "pytorch_impl.inference", *options])
-    assert status == 0, output
+    output = output_of("torch_single", "python", "-m", "pytorch_impl.inference", *options)
     note = f"lockstep: note: {WORKERS} replicas of --threads 1 don't have a core for each thread."
     assert output.startswith(note)
     lines = [line.replace(",", "").strip("│ ") for line in output.splitlines() if line.startswith("│")]

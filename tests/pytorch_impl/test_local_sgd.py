@@ -1,8 +1,6 @@
 """pytorch_impl/local_sgd.py: the outer step is DiLoCo's."""
 
-from common.launching.launch import python_for
-from pytorch_impl.strategies import LOCAL_SGD
-from tests.conftest import run_command
+from tests.launching import output_of
 
 PROGRAM = """
 import torch
@@ -18,6 +16,6 @@ for average in ([7.0, 1.0], [6.0, 3.0]):
 
 
 def test_the_outer_step_moves_on_by_nesterovs_momentum_from_what_the_workers_moved_on_average():
-    status, output = run_command([str(python_for(LOCAL_SGD)), "-c", PROGRAM])
+    printed = output_of("torch_local_sgd", "python", "-c", PROGRAM).split("\n")
     # From 8 to 7 gradient and velocity are 1: 8 - (1 + 0.5). From 6.5 to 6 they are 0.5 and 1: 6.5 - (0.5 + 0.5).
-    assert (status, output.split("\n")[-3:-1]) == (0, ["[6.5, 1.5]", "[5.5, 4.0]"]), output
+    assert printed[-3:-1] == ["[6.5, 1.5]", "[5.5, 4.0]"]

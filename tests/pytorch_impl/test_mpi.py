@@ -8,11 +8,9 @@ import pytest
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find
 from common.launching.launch import python_for
-from common.records.files import read_record
-from common.records.training import Record
-from tests.conftest import Launched, run_command
+from tests.conftest import run_command
 from tests.contract.worlds import contract_task
-from tests.launching import assert_follows
+from tests.launching import assert_record_follows, output_of
 
 STRATEGY = find("torch_sync_sgd")
 
@@ -26,19 +24,14 @@ PathFinder.find_spec = lambda name, *place: None if name == "mpi4py" else find_s
 HAS_TWO_CORES = len(os.sched_getaffinity(0)) >= 2
 
 
-def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(comparison_of, tmp_path):
+def test_mpirun_by_hand_implies_the_backend_and_follows_the_oracle(tmp_path):
     task = dataclasses.replace(contract_task("digits", 2, tmp_path), workers=None, record=tmp_path / "run.json")
-    arguments = to_arguments(dataclasses.replace(task, device="cpu"), STRATEGY.options())
-    python = python_for(STRATEGY)
+    script = [STRATEGY.script, *to_arguments(dataclasses.replace(task, device="cpu"), STRATEGY.options())]
     # Each rank is bound to a core where there are two. Open MPI refuses root, and more ranks than cores, unless asked.
     options = ["--bind-to", "core"] if HAS_TWO_CORES else ["--map-by", ":OVERSUBSCRIBE"]
     options += ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    mpirun = [str(python.parent / "mpirun"), *options, "-np", "2", str(python), STRATEGY.script]
-    status, output = run_command([*mpirun, *arguments])
-    assert status == 0, output
-    launched = Launched(status, output, read_record(tmp_path / "run.json", Record), tmp_path)
-    assert_follows(launched, comparison_of(launched))
-    record = launched.record
+    output_of(STRATEGY.name, "mpirun", *options, "-np", "2", str(python_for(STRATEGY)), *script)
+    record = assert_record_follows(tmp_path)
     assert (record.backend, record.options["backend"], record.world_size) == ("mpi, shared memory", "mpi", 2)
     # What mpirun bound each rank to isn't all that the ranks have together.
     assert record.oversubscribed != HAS_TWO_CORES

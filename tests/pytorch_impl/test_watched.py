@@ -8,11 +8,10 @@ import sys
 
 import pytest
 
-from common.declarations.catalogue import find
-from common.launching.launch import python_for
 from common.launching.processes import free_ports
 from common.paths import ROOT
 from tests.conftest import run_command
+from tests.launching import output_of
 
 COUNTED = "Each worker's gradient counted"
 BY_TOKENS, THREE_PARTS = (0.8, 0.2), (4 / 15, 1 / 15) * 3
@@ -36,25 +35,19 @@ READ = {
     "hugging face": ("", None),
     "not zeroed": ("Gradients of earlier steps counted again", BY_TOKENS),
     "not exchanged": ("Each replica counted its own worker's gradient alone", (1, 0)),
-    "halved": (f"{COUNTED} 0.25 instead of 0.50: averaged twice.", (0.4, 0.1)),
     "frozen": ("In positions.weight alone: It didn't move.", None),
     "autocast": ("", None),
     "autocast in the loop alone": ("Residuals of up to ", None),
 }
 
 
-def torch_python():
-    return python_for(find("torch_ddp"))
-
-
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory):
     """The folder of the evidence of all trainings, and of what was read of it."""
-    folder, torchrun = tmp_path_factory.mktemp("watched"), str(torch_python().parent / "torchrun")
+    folder = tmp_path_factory.mktemp("watched")
     options = ["--nproc-per-node", "2", "--master-port", str(free_ports(1)[0])]
-    script = str(ROOT / "tests" / "pytorch_impl" / "watched_trainings.py")
-    status, output = run_command([torchrun, *options, script, str(folder)], deadline_seconds=60, PYTHONPATH=str(ROOT))
-    assert status == 0, output
+    script = ["tests/pytorch_impl/watched_trainings.py", str(folder)]
+    output_of("torch_ddp", "torchrun", *options, *script, deadline_seconds=60, PYTHONPATH=str(ROOT))
     assert {path.stem for path in folder.glob("*.json")} == {*READ}
     return folder
 
@@ -102,8 +95,7 @@ def test_the_loop_of_the_readme_is_right(tmp_path):
     (tmp_path / "my_module.py").write_text(loop)
     shutil.copy(ROOT / "common" / "check" / "watch.py", tmp_path)
     world = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0])}
-    status, output = run_command([str(torch_python()), "my_module.py"], cwd=tmp_path, **world)
-    assert status == 0, output
+    output_of("torch_ddp", "python", "my_module.py", cwd=tmp_path, **world)
     status, output, row = refereed(tmp_path / "evidence", "my_module", tmp_path)
     assert (status, row["mark"]) == (0, "right"), output
 
@@ -178,5 +170,4 @@ assert_refused(cause, _imported, "no_module:build")
 
 
 def test_bad_input_is_refused_in_one_line_with_cause_and_remedy(tmp_path):
-    status, output = run_command([str(torch_python()), "-c", BAD_INPUT, str(tmp_path)])
-    assert status == 0, output
+    output_of("torch_ddp", "python", "-c", BAD_INPUT, str(tmp_path))

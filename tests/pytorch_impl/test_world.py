@@ -16,70 +16,44 @@ from common.launching.processes import free_ports
 from common.paths import ROOT
 from tests.conftest import run_command
 from tests.contract.worlds import contract_task
+from tests.launching import output_of
 
-HEAD = """
-import os, sys
-sys.path.insert(0, {root!r})
+PROGRAM = """
+import importlib, os, sys
 
 def gloo_threads():
-    return sum("gloo" in open(f"/proc/self/task/{{thread}}/comm").read() for thread in os.listdir("/proc/self/task"))
+    return sum("gloo" in open(f"/proc/self/task/{thread}/comm").read() for thread in os.listdir("/proc/self/task"))
+
+def leave_and_tell():
+    before = gloo_threads()
+    leave()
+    sys.stdout.write(f"threads {before > 0} {gloo_threads()}\\n")
+
+script = importlib.import_module(sys.argv.pop(1))
+leave, script.leave = script.leave, leave_and_tell
+script.main()
 """
-GATHERING = """
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-from pytorch_impl import world
-
-def train():
-    model = DistributedDataParallel(torch.nn.Linear(4, 2))
-    model(torch.ones(3, 4)).sum().backward()
-    return float(next(model.parameters()).grad.sum())
-
-dist.init_process_group("gloo")
-gathered = world.all_gather({{"rank": dist.get_rank(), "gradient": train()}})
-before = gloo_threads()
-world.leave()
-sys.stdout.write(f"threads {{before > 0}} {{gloo_threads()}} gathered {{gathered}}\\n")
-"""
-TRAINING = """
-from pytorch_impl import {module}
-sys.argv[1:] = ["--steps", "60", "--record", {record!r}, *{options}]
-{module}.main()
-sys.stdout.write(f"threads left {{gloo_threads()}}\\n")
-"""
-
-
-def output_of(strategy, body, folder, **filled):
-    """What two workers print that run a script of this body."""
-    script = folder / "script.py"
-    script.write_text((HEAD + body).format(root=str(ROOT), **filled), encoding="utf-8")
-    torchrun = python_for(find(strategy)).parent / "torchrun"
-    port = str(free_ports(1)[0])
-    status, output = run_command([str(torchrun), "--nproc-per-node", "2", "--master-port", port, str(script)])
-    assert status == 0, output
-    return output
-
-
-def test_leaving_the_world_ends_its_gloo_threads_after_every_rank_got_every_ranks_value(tmp_path):
-    output = output_of("torch_ddp", GATHERING, tmp_path)
-    # Three rows of four ones through two outputs: every weight's gradient is 3.
-    gathered = "gathered [{'rank': 0, 'gradient': 24.0}, {'rank': 1, 'gradient': 24.0}]"
-    assert output.count(f"threads True 0 {gathered}") == 2, output
 
 
 @pytest.mark.parametrize(
     ("strategy", "module", "options"),
     [
+        ("torch_ddp", "ddp", []),
         ("torch_fsdp", "fsdp", []),
         ("torch_deepspeed", "zero_engine", ["--momentum", "0.5", "--stage", "1"]),
         ("torch_deepspeed", "zero_engine", ["--momentum", "0.5", "--stage", "3"]),
     ],
-    ids=["DTensor's caches", "DeepSpeed's modules", "DeepSpeed's parameters"],
+    ids=["its own", "DTensor's caches", "DeepSpeed's modules", "DeepSpeed's parameters"],
 )
-def test_leaving_ends_the_threads_that_a_library_would_keep(strategy, module, options, tmp_path):
-    filled = {"module": module, "options": options, "record": str(tmp_path / "run.json")}
-    output = output_of(strategy, TRAINING, tmp_path, **filled)
-    assert output.count("threads left 0") == 2, output
+def test_leaving_the_world_ends_its_gloo_threads_also_those_that_a_library_would_keep(
+    strategy, module, options, tmp_path
+):
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    world = ["--nproc-per-node", "2", "--master-port", str(free_ports(1)[0])]
+    words = [str(tmp_path / "program.py"), f"pytorch_impl.{module}", "--steps", "60", *options]
+    record = ["--record", str(tmp_path / "run.json")]
+    output = output_of(strategy, "torchrun", *world, *words, *record, PYTHONPATH=str(ROOT))
+    assert output.count("threads True 0") == 2, output
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line_by_a_rank_that_srun_started(tmp_path):

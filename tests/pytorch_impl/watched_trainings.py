@@ -91,7 +91,6 @@ def train(
     same_rows=False,
     clip=None,
     zeroed=True,
-    times=1.0,
     warmup=False,
     autocast=False,
 ):
@@ -112,7 +111,7 @@ def train(
                 with torch.autocast("cpu", torch.bfloat16) if autocast else nullcontext():
                     mean = taken(model, batch)
                 weight = count * ranks / total if by_tokens else 1 / parts if divided else 1
-                (times * weight * mean).backward()
+                (weight * mean).backward()
             if clip:
                 nn.utils.clip_grad_norm_(model.parameters(), clip)
             optimizer.step()
@@ -160,7 +159,6 @@ TRAININGS = {
     "hugging face": {"parts": 4, "clip": 1.0, "warmup": True, "model": with_dropout} | MEANS,
     "not zeroed": {"zeroed": False},
     "not exchanged": {"wrap": lambda model: model} | MEANS,
-    "halved": {"times": 0.5},
     "frozen": {"optimizer": but_positions},
     "autocast": {"taken": autocast_loss},
     "autocast in the loop alone": {"autocast": True},

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import http.client
 import os
-import pickle
 import shlex
 import shutil
 import subprocess
@@ -16,9 +15,9 @@ from urllib.request import Request
 import psutil
 import pytest
 
-from common.declarations.catalogue import find
 from common.launching.launch import python_for
 from horovod_impl.building import request_signature
+from tests.horovod_impl.conftest import STRATEGY, horovodrun
 from tests.launching import wait_for, words_of
 
 DEADLINE_SECONDS = 120
@@ -62,16 +61,6 @@ tee -a {folder}/ssh-inputs | sh -c "$*"
 """
 
 
-class Touch:
-    """Unpickled, it makes a file."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (Path.touch, (self.path,))
-
-
 @contextlib.contextmanager
 def running(folder, command, **environment):
     """A job of two workers that has come together; it ends when the file `finish` appears in the folder."""
@@ -92,11 +81,6 @@ def running(folder, command, **environment):
         for survivor in [*job.children(recursive=True), job] if process.poll() is None else []:
             with contextlib.suppress(psutil.NoSuchProcess):
                 survivor.kill()
-
-
-def horovodrun(*arguments):
-    python = python_for(find("horovod_torch"))
-    return [str(python.parent / "horovodrun"), *arguments, str(python), "worker.py", "."]
 
 
 def listening(process):
@@ -140,7 +124,7 @@ def job(tmp_path_factory):
     folder = tmp_path_factory.mktemp("job")
     (folder / "run.py").write_text(RUN_FUNCTION, encoding="utf-8")
     path = f"{folder}:{os.environ.get('PYTHONPATH', '')}"
-    command = [str(python_for(find("horovod_torch"))), "run.py", "."]
+    command = [str(python_for(STRATEGY)), "run.py", "."]
     with running(folder, command, PYTHONPATH=path, USERS_SECRET=SECRET) as job:
         yield job
 
@@ -210,11 +194,12 @@ def test_each_job_has_a_key_of_its_own_without_which_nothing_is_signed(monkeypat
 
 
 def test_a_pickle_in_the_place_of_an_elastic_worker_is_refused(tmp_path):
-    bomb = base64.b64encode(pickle.dumps(Touch(tmp_path / "unpickled")))
+    # Unpickled, it calls os.system, which makes a file.
+    bomb = base64.b64encode(f"cos\nsystem\n(S'touch {tmp_path}/unpickled'\ntR.".encode())
     (tmp_path / "hosts").write_text("#!/bin/sh\necho localhost:2\n", encoding="utf-8")
     (tmp_path / "hosts").chmod(0o755)
     elastic = ("--min-np", "2", "--host-discovery-script", "./hosts", "--network-interface", "lo")
-    with running(tmp_path, horovodrun("--gloo", "-np", "2", *elastic)) as job:
+    with running(tmp_path, horovodrun(2, "worker.py", ".", options=elastic)) as job:
         (address,) = listening(job)
         assert address.ip == "127.0.0.1"
         path = "/worker_addresses/localhost:7"
@@ -228,7 +213,7 @@ def test_a_pickle_in_the_place_of_an_elastic_worker_is_refused(tmp_path):
 def test_a_worker_on_another_machine_gets_the_key_by_standard_input(tmp_path):
     (tmp_path / "ssh").write_text(SSH.format(folder=tmp_path), encoding="utf-8")
     (tmp_path / "ssh").chmod(0o755)
-    command = horovodrun("--gloo", "--disable-cache", "-np", "2", "-H", "198.51.100.7:1,localhost:1")
+    command = horovodrun(2, "worker.py", ".", options=("--disable-cache", "-H", "198.51.100.7:1,localhost:1"))
     with running(tmp_path, command, PATH=f"{tmp_path}:{os.environ['PATH']}") as job:
         key = of_workers(job, KEY)
     lines = (tmp_path / "ssh-lines").read_text(encoding="utf-8").splitlines()
