@@ -1,4 +1,4 @@
-"""What several tests do with launches: hold them to the oracle, wait until they train, disturb one."""
+"""What several tests do with launches: start them, hold them to the oracle, wait until they train or end."""
 
 import shutil
 import subprocess
