@@ -10,15 +10,17 @@ from typing import Any
 import psutil
 import pytest
 
+from common.contract.rows import global_batch
 from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import find
 from common.declarations.strategy import Strategy
 from common.launching.launch import python_for
+from common.launching.planned import PlannedLaunch
 from common.measurement.record import declared
 from common.records import certificate
 from common.records.certificate import FOLLOWS, Certificate
-from common.records.files import read_record, write_record
-from common.records.training import Record
+from common.records.files import from_json, read_record, write_record
+from common.records.training import Record, Window
 from tests.conftest import Launched, run_command
 
 
@@ -71,6 +73,15 @@ def wait_for_steps(lines: Iterable[str], count: int = 2) -> None:
     raise AssertionError(f"It never trained:\n{''.join(read)}")
 
 
+def left_by(launch: PlannedLaunch, seconds_per_step: float = 0.1, **fields: object) -> Record:
+    """The record of a launch that ended well, in which each rank clocked a window of ten steps that took so long."""
+    known = declared(launch.strategy, launch.task, launch.options, launch.workers)
+    windows = [Window(rank=rank, step=10, steps=10, seconds=10 * seconds_per_step) for rank in range(launch.workers)]
+    known |= {"status": "ok", "started_at": "2026-01-01T00:00:00.000+00:00", "windows": windows}
+    known["examples_per_step"] = global_batch(launch.task, launch.strategy.work, launch.workers)
+    return from_json(known | fields, Record)
+
+
 def made_up(strategy: Strategy) -> Callable[..., int]:
     """What takes the place of `executor.start`: a launch that writes its log, record and weights at once."""
 
@@ -79,9 +90,7 @@ def made_up(strategy: Strategy) -> Callable[..., int]:
         log_path.write_text("trained", encoding="utf-8")
         if task.checkpoint:
             task.checkpoint.write_bytes(b"weights")
-        known = declared(strategy, task, options, task.workers) | {"started_at": "2026-01-01T00:00:00.000+00:00"}
-        windows = [{"rank": 0, "step": 10, "steps": 10, "seconds": 1.0}]
-        write_record(task.record, Record(**known, status="ok", windows=windows, examples_per_step=64))
+        write_record(task.record, left_by(PlannedLaunch(strategy, task.workers, "throughput", 1, task, options)))
         return 0
 
     return start

@@ -21,7 +21,7 @@ _STARTS_PROCESSES = (
     *("tests/common/launching/places/*", "tests/common/launching/virtual_hosts/*"),
     *(f"tests/common/launching/hosts/test_{name}.py" for name in ("ranks", "supervisor", "survey")),
     *(f"tests/common/launching/test_{name}.py" for name in ("executor*", "injector", "launch", "processes")),
-    *(f"tests/common/sessions/test_{name}.py" for name in ("compare", "earlier_commit")),
+    "tests/common/sessions/test_compare.py",
 )
 """Files of tests that start strategies, other processes that last, or a browser, or that install something."""
 

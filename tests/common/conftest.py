@@ -1,10 +1,12 @@
 """What the tests of `common` share: a data cache, made-up strategies, and launches whose workers are threads."""
 
 import ast
+import contextlib
 import dataclasses
 import itertools
 import os
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -133,6 +135,28 @@ def catalogue_of(monkeypatch):
             monkeypatch.setattr(catalogue, others, dict)
 
     return have
+
+
+@pytest.fixture
+def run_here(monkeypatch, tmp_path):
+    """A function that runs a session's program with these options as a user would, and returns its exit status.
+
+    Its report is `out.pdf`, in the test's folder.
+    """
+    # Signals would go on ending the tests themselves in this way, and nothing here is a measurement.
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
+
+    def run(program: Callable[[], None], results: Path, *options: str) -> int:
+        outputs = ["--results", str(results), "--out", str(tmp_path / "out.pdf")]
+        monkeypatch.setattr(sys, "argv", ["session", *outputs, *options])
+        try:
+            program()
+        except SystemExit as ended:
+            return ended.code
+        return 0
+
+    return run
 
 
 class Processes:

@@ -1,8 +1,8 @@
 """common/laboratory/calibrate.py: its launches, and how it ends. Launches are made up."""
 
-import dataclasses
 import math
 import random
+from functools import partial
 
 import pytest
 from msgspec import structs
@@ -14,11 +14,13 @@ from common.laboratory import calibrate
 from common.laboratory.calibrate import EXPERIMENT, RUNNERS, Scope, launches
 from common.launching.executor import HERE
 from common.measurement import machine
-from common.measurement.record import declared
-from common.records import calibration, certificate
+from common.records import calibration
 from common.records.files import read_record, write_record
-from common.records.training import Record, Window
+from common.records.training import Record
+from common.sessions import experiment
 from common.sessions.experiment import observed_of
+from tests import launching
+from tests.reports.records import mistaken
 
 
 @pytest.fixture(autouse=True)
@@ -35,17 +37,8 @@ NOISE = random.Random(0)
 
 def left_by(launch, busy_seconds=0.105):
     """What a launch leaves: a record of a step's seconds, with a little spread."""
-    seconds = busy_seconds if launch.runner else 0.1
-    window = Window(rank=0, step=50, steps=25, seconds=seconds * math.exp(NOISE.gauss(0.0, 0.005)))
-    return Record(
-        **declared(launch.strategy, launch.task, launch.options, launch.workers),
-        status="ok",
-        windows=[window],
-        examples_per_step=64,
-        host=machine.host_facts(),
-        git_commit="0123456",
-        started_at="2026-01-31T00:00:00.000+00:00",
-    )
+    seconds = (busy_seconds if launch.runner else 0.1) * math.exp(NOISE.gauss(0.0, 0.005))
+    return launching.left_by(launch, seconds, host=machine.host_facts(), git_commit="0123456")
 
 
 def session(rounds, **changes):
@@ -85,7 +78,8 @@ def test_a_short_calibration_says_what_it_leaves_open_and_is_kept_where_comparis
         return record
 
     monkeypatch.setattr(calibrate, "run_planned", run_planned)
-    assert run_here(EXPERIMENT, tmp_path, "--repetitions", "12", "--order-seed", "5") == 0
+    calibration_here = partial(experiment.run, EXPERIMENT)
+    assert run_here(calibration_here, tmp_path, "--repetitions", "12", "--order-seed", "5") == 0
     printed = capsys.readouterr().out
     assert "The promises hold: equal launches can't be concluded, busy work can't be concluded." in printed
     assert "36 launches: 36 ok" in printed
@@ -94,7 +88,7 @@ def test_a_short_calibration_says_what_it_leaves_open_and_is_kept_where_comparis
     found = calibration.read(path)
     assert (found.strategy, found.workers, found.rounds, found.blocks, found.order_seed) == ("numpy_alone", 1, 12, 2, 5)
     assert (found.processor, found.cores) == (machine.host_facts().processor, machine.host_facts().usable_cores)
-    assert (found.commit, found.date) == ("0123456", "2026-01-31")
+    assert (found.commit, found.date) == ("0123456", "2026-01-01")
     assert found.busy_share == pytest.approx(0.05, abs=0.01)
 
 
@@ -114,28 +108,23 @@ def test_only_rounds_count_that_have_every_name_and_too_few_say_nothing(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("ended", "reason"),
+    ("spoil", "reason"),
     [
-        ({"status": "failed", "reason": "It broke."}, "It broke"),
-        ({"verdict": certificate.DEVIATES}, "It trained something else: its steps have no rows"),
+        (lambda record: structs.replace(record, status="failed", reason="It broke."), "It broke"),
+        (lambda record: mistaken(record, "Summed."), "It trained something else: 0 rows counted"),
     ],
 )
 def test_a_launch_that_measures_nothing_ends_the_calibration_and_counts_as_not_made(
-    monkeypatch, refusal, tmp_path, ended, reason
+    monkeypatch, refusal, tmp_path, spoil, reason
 ):
-    launch = next(launches(Scope(), 2)).launch
-
-    def make(verdict=certificate.FOLLOWS, **ended):
-        """Make the second launch of round 2, which ends so and computed what is said."""
-        compared = [dataclasses.replace(found, verdict=verdict, note="its steps have no rows")]
-        monkeypatch.setattr(calibrate, "run_planned", lambda *_: structs.replace(left_by(launch), **ended))
-        monkeypatch.setattr(certificate, "compare", lambda *_: compared)
-        return calibrate.make(launch, tmp_path / "second", HERE)
-
-    [found] = certificate.compare({launch.name: left_by(launch)}, tmp_path)
-    said = refusal(lambda: make(**ended))
-    assert said.startswith(f"Round 2 has no measurement of second, since its launch is failed ({reason}; log: ")
-    if "verdict" in ended:
-        [path] = (tmp_path / "second").iterdir()
-        assert read_record(path, Record).status == "failed"
-    assert make().status == "ok"
+    launch, folder = next(launches(Scope(), 2)).launch, tmp_path / "second"
+    good = left_by(launch)
+    spoiled = spoil(good)
+    monkeypatch.setattr(calibrate, "run_planned", lambda *_: spoiled)
+    said = refusal(lambda: calibrate.make(launch, folder, HERE))
+    assert said.startswith(f"Round 2 has no measurement of second, since its launch is failed ({reason}")
+    assert f"; log: {folder}/" in said
+    if spoiled.status == "ok":
+        assert read_record(folder / f"{launch.name}.json", Record).status == "failed"
+    monkeypatch.setattr(calibrate, "run_planned", lambda *_: good)
+    assert calibrate.make(launch, folder, HERE) == good

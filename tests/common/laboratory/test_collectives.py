@@ -13,7 +13,7 @@ from common.launching.planned import Hosts
 from common.paths import ROOT
 from common.records.collective_times import CollectivesRecord
 from common.records.files import read_records
-from common.sessions.experiment import observed_of, rounds_in
+from common.sessions.experiment import observed_of
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import require_private_networks
 
@@ -31,40 +31,28 @@ WITH_FORMULA = [
 
 [IN_ONE_PROCESS, *_] = [name for name, library in catalogue.libraries().items() if library.one_process]
 
+LINKS = Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e8, None))
+
 
 @pytest.mark.parametrize(
-    ("scope", "gpus", "rounds"),
+    ("libraries", "gpus", "spread", "rounds"),
     [
-        (
-            Scope(libraries=("gloo", "mpi"), workers=(2, 4), repetitions=2),
-            0,
-            [[f"{name}-{number}" for name in ("gloo-2w", "gloo-4w", "mpi-2w", "mpi-4w")] for number in ("01", "02")],
-        ),
-        (Scope(libraries=("nccl",), repetitions=2), 2, [["nccl-2w-01"], ["nccl-2w-02"]]),
-        (Scope(libraries=("nccl",), repetitions=2), 0, [["nccl-2w-01"], []]),
-        (
-            Scope(libraries=("gloo",), repetitions=1, spread=Hosts(2, 2, 1, bandwidths_bits_per_second=(1e8, None))),
-            0,
-            [["gloo-2w-1h-01", "gloo-2w-2h-01", "gloo-2w-2h-100Mbit-01"]],
-        ),
-        (
-            Scope(libraries=(IN_ONE_PROCESS,), repetitions=2, spread=Hosts(2, slots=2, cores=1)),
-            0,
-            [[f"{IN_ONE_PROCESS}-2w-1h-01", f"{IN_ONE_PROCESS}-2w-2h-01"], [f"{IN_ONE_PROCESS}-2w-1h-02"]],
-        ),
-    ],
-    ids=[
-        "every library has every number of ranks",
-        "what joins GPUs has as many rounds where there are enough",
-        "what joins GPUs is launched once where there are none",
-        "every placement and link is a launch of its own",
-        "one process is launched once over several hosts",
+        ("gloo mpi", 0, None, ["2w 4w", "2w 4w"]),
+        # What joins GPUs is launched once where there are too few.
+        ("nccl", 4, None, ["2w 4w", "2w 4w"]),
+        ("nccl", 3, None, ["2w 4w", "2w"]),
+        # Every placement and link is a launch of its own.
+        ("gloo mpi", 0, LINKS, ["2w-1h 2w-2h 2w-2h-100Mbit 4w-2h 4w-2h-100Mbit"] * 2),
+        # One process is launched once over several hosts.
+        (IN_ONE_PROCESS, 0, Hosts(2, slots=4, cores=1), ["2w-1h 2w-2h 4w-1h 4w-2h", "2w-1h 4w-1h"]),
     ],
 )
-def test_a_round_has_every_launch_that_can_be_once(monkeypatch, scope, gpus, rounds):
+def test_a_round_has_every_launch_that_can_be_once(monkeypatch, libraries, gpus, spread, rounds):
     monkeypatch.setattr(collectives.machine, "gpu_names", lambda: ["a GPU"] * gpus)
-    found = [launches(scope, number) for number in range(1, rounds_in(scope) + 1)]
-    assert [sorted(launch.name for launch in of_round) for of_round in found] == [sorted(each) for each in rounds]
+    scope = Scope(libraries=tuple(libraries.split()), workers=(2, 4), spread=spread)
+    for number, names in enumerate(rounds, start=1):
+        found = sorted(launch.name for launch in launches(scope, number))
+        assert found == [f"{library}-{name}-{number:02d}" for library in scope.libraries for name in names.split()]
 
 
 def test_an_algorithm_by_hand_is_launched_only_where_it_is_named():

@@ -5,31 +5,19 @@ import math
 
 import numpy as np
 import pytest
-from msgspec import structs
 
 from common.laboratory.convergence import EXPERIMENT, Scope, launches
 from common.launching.planned import Hosts
-from common.records.training import Window
 from common.sessions.experiment import observed_of
-from tests.reports.records import MadeUpOptions, make_record
+from tests.launching import left_by
 
 SCOPE = Scope(strategies=("torch_local_sgd",), steps=200)
 
 
 def record_of(planned, seconds, sent_bytes, fall):
     """What a launch leaves whose steps take so long, and whose loss falls to 1 - `fall` of itself in each step."""
-    record = make_record("torch_local_sgd", 2, options=MadeUpOptions())
     losses = [2.0 * (1 - fall) ** step for step in range(planned.task.steps)]
-    label = f"{planned.options.local_steps} local steps, other maths" if planned.options.local_steps > 1 else ""
-    return structs.replace(
-        record,
-        label=label,
-        task=dataclasses.replace(planned.task, inject=None),
-        losses=losses,
-        shard_losses=[losses, losses],
-        wire_bytes_per_step=sent_bytes,
-        windows=[Window(rank=rank, step=1, steps=10, seconds=10 * seconds) for rank in (0, 1)],
-    )
+    return left_by(planned, seconds, losses=losses, wire_bytes_per_step=sent_bytes)
 
 
 def test_a_round_has_each_strategy_with_and_without_each_way_from_the_same_seed_and_over_all_hosts():

@@ -7,32 +7,24 @@ import pytest
 
 from common.contract.task import PRESETS
 from common.declarations import catalogue
-from common.declarations.strategy import ExchangeOptions, has_exchange
+from common.declarations.strategy import has_exchange
 from common.laboratory import exchanges
 from common.laboratory.exchanges import Scope, at_batch, batches_to_try, replay, stages, steps_table, traced
 from common.launching.executor import HERE
 from common.launching.launch import python_for
-from common.measurement.record import declared
 from common.paths import ROOT
 from common.records.collective_times import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.trace import STEP, Message, Trace, read_trace, trace_path
 from common.records.training import Record
 from tests.changes import changed
+from tests.launching import left_by
 
-PARTS_OF_A_MODEL = [
-    strategy
-    for strategy in catalogue.strategies().values()
-    if strategy.most_workers != 1 and strategy.family.tracer and not issubclass(strategy.options, ExchangeOptions)
-]
-"""Strategies that can be traced, and whose step has no exchange to switch off: a round of them is short."""
-
-STRATEGY = PARTS_OF_A_MODEL[-1]
+STRATEGY = catalogue.find("jax_tensor_parallel")
+"""It can be traced, and its step has no exchange to switch off: a round of it is short."""
 
 SCOPE = Scope(strategies=("torch_ddp",), repetitions=2)
 [DDP] = SCOPE.chosen
-BATCH = PRESETS["pathway"].batch
-STARTED_AT = "2026-01-31T12:00:00+00:00"
 
 
 @pytest.mark.grid
@@ -74,8 +66,7 @@ def test_a_trace_that_leaves_no_messages_of_its_own_has_failed(monkeypatch, tmp_
         """The record of a session's trace that ends so and leaves these messages, if any."""
 
         def run_planned(planned, folder, hosts):
-            known = declared(STRATEGY, launch.task, launch.options, launch.workers)
-            write_record(path, record := Record(**known, **ended, examples_per_step=BATCH, started_at=STARTED_AT))
+            write_record(path, record := left_by(planned, **ended))
             if messages:
                 write_record(trace_path(path), trace_of(STRATEGY, messages))
             return record
@@ -104,10 +95,7 @@ def leave_steps(folder, base, step, alone, scope=SCOPE, repetitions=(1, 2), stat
         for launch in exchanges.whole_steps(scope, repetition):
             of_strategy = step if has_exchange(launch.options) else alone
             seconds = of_strategy if launch.strategy in scope.chosen else base
-            known = declared(launch.strategy, launch.task, launch.options, launch.workers)
-            windows = [{"rank": 0, "step": 50, "steps": 10, "seconds": 10 * seconds}]
-            record = Record(**known, status=status, started_at=STARTED_AT, windows=windows)
-            write_record(folder / f"{launch.name}.json", changed(record, examples_per_step=BATCH))
+            write_record(folder / f"{launch.name}.json", left_by(launch, seconds, status=status))
 
 
 def test_a_session_has_traces_and_rounds_and_where_it_would_pay_rounds_at_larger_batches_with_one_shared_base(tmp_path):

@@ -1,6 +1,7 @@
 """common/laboratory/faults.py: what a session launches, what made-up launches tell, and one as a user starts it."""
 
 import dataclasses
+from functools import partial
 
 import pytest
 from msgspec import structs
@@ -21,7 +22,7 @@ from common.records.certificate import DEVIATES
 from common.records.files import read_record, read_records, write_record
 from common.records.recovery import Recovery, recovery_path
 from common.records.training import Record
-from common.sessions.experiment import observed_of
+from common.sessions.experiment import observed_of, run
 from tests.common.records.recoveries import RESTARTED, attempt, write_session
 
 FAULT = "kill:rank=1,step=160"
@@ -150,7 +151,7 @@ def test_a_killed_worker_is_noticed_and_both_ways_go_on_along_the_oracle(tmp_pat
     python_for(find("torch_ddp"))
     # No machine is so slow that an attempt takes as long as this deadline.
     scope = ["--strategies", "torch_ddp", "--repetitions", "1", "--deadline-seconds", "240"]
-    assert run_here(EXPERIMENT, tmp_path / "results", *scope) == 0
+    assert run_here(partial(run, EXPERIMENT), tmp_path / "results", *scope) == 0
     [folder] = (tmp_path / "results").iterdir()
     [again, own] = sorted(read(folder).display.tables[0].rows)
     fault, words = "rank 1 killed at step 160", "rank 1 ended with signal 9, so all processes were ended."

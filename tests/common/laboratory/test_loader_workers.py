@@ -1,25 +1,18 @@
 """common/laboratory/loader_workers.py: the launches, and what they tell; nothing trains."""
 
-import dataclasses
-
-from msgspec import structs
-
 from common.laboratory.loader_workers import EXPERIMENT, Scope, launches
 from common.observations import display
 from common.records.training import Window
 from common.sessions.experiment import observed_of
-from tests.reports.records import MadeUpOptions, make_record
+from tests.launching import left_by
 
 SCOPE = Scope(batch=(16, 64), loader_workers=(2,))
 
 
 def record_of(planned, seconds):
     """What a launch leaves whose steps take so long, a tenth of that waiting."""
-    loaders = planned.options.loader_workers
-    record = make_record("torch_single", 1, options=MadeUpOptions(loader_workers=loaders))
     window = Window(rank=0, step=1, steps=10, seconds=10 * seconds, input_seconds=seconds)
-    task = dataclasses.replace(record.task, batch=planned.task.batch)
-    return structs.replace(record, task=task, windows=[window] * 3)
+    return left_by(planned, windows=[window])
 
 
 def test_a_round_has_each_batch_from_memory_and_with_each_number_of_loaders():
@@ -48,6 +41,6 @@ def test_loaders_are_held_to_rows_from_memory_in_the_same_rounds():
 
 def test_a_launch_that_failed_is_told_with_the_reason():
     planned = next(launches(SCOPE, 1))
-    failed = structs.replace(record_of(planned, 0.001), status="failed", reason="It broke.", windows=[])
+    failed = left_by(planned, status="failed", reason="It broke.", windows=[])
     [table] = display.missing_table(observed_of(EXPERIMENT, {planned.name: failed}))
     assert [table.rows[0][each] for each in (0, -3, -1)] == ["0 loader workers", "failed", "It broke."]

@@ -3,11 +3,11 @@
 import dataclasses
 import importlib.util
 import subprocess
+from functools import partial
 
 import pytest
 from msgspec import structs
 
-from common.contract.task import PRESETS
 from common.errors import UserError
 from common.laboratory import predict
 from common.laboratory.predict import EXPERIMENT, HELD, SWEEPS, Scope, drawn, fitted_to, launch_of, stages
@@ -21,14 +21,15 @@ from common.sessions import experiment
 from common.sessions.folder import FINISHED
 from tests.common.laboratory import collective_records
 from tests.common.laboratory.collective_records import taking
-from tests.reports.records import MadeUpOptions, make_record
+from tests.launching import left_by
+
+PREDICTION = partial(experiment.run, EXPERIMENT)
 
 
-def record_of(strategy, workers, exchange=True, **changes):
-    record = make_record(strategy, workers, options=MadeUpOptions(exchange=exchange))
-    task = dataclasses.replace(PRESETS["pathway"], scaling="weak", workers=workers)
-    here = {"task": task, "host": machine.host_facts(), "git_commit": machine.git_commit()}
-    return structs.replace(record, label="", reading=None, **here | changes)
+def record_of(workers, exchange=True, **changes):
+    launch = launch_of(Scenario("torch_ddp", "pathway", 64, workers, workers), 1)
+    launch = dataclasses.replace(launch, options=dataclasses.replace(launch.options, exchange=exchange))
+    return left_by(launch, **{"host": machine.host_facts(), "git_commit": machine.git_commit()} | changes)
 
 
 def write_comparison(results, **changes):
@@ -38,7 +39,7 @@ def write_comparison(results, **changes):
         folder.mkdir(parents=True)
         (folder / FINISHED).touch()
     for number, (workers, exchange) in enumerate(((1, True), (2, True), (2, False))):
-        write_record(comparison / f"{number}.json", record_of("torch_ddp", workers, exchange, **changes))
+        write_record(comparison / f"{number}.json", record_of(workers, exchange, **changes))
     cells = [taking(0.001 + size * 1e-9, size) for size in (8, 4096, 2**20)]
     write_record(collectives / "gloo.json", collective_records.record(*cells, library="gloo"))
     return comparison
@@ -47,7 +48,7 @@ def write_comparison(results, **changes):
 def test_the_newest_comparison_becomes_predictions_and_a_report(run_here, tmp_path, capsys):
     write_comparison(tmp_path)
     asked = ["--workers", "8", "64", "--over-hosts", "1", "8", "--bandwidth", "25Gbit", "--latency", "10us"]
-    assert run_here(EXPERIMENT, tmp_path, *asked) == 0
+    assert run_here(PREDICTION, tmp_path, *asked) == 0
     [folder] = tmp_path.glob("*-prediction")
     predictions = read_record(predictions_path(folder), Predictions)
     assert [(each.workers, each.hosts) for each in predictions.predicted] == [(8, 1), (64, 8)]
@@ -60,11 +61,11 @@ def test_the_newest_comparison_becomes_predictions_and_a_report(run_here, tmp_pa
 
 def test_the_plan_says_what_is_there_and_runs_nothing(run_here, tmp_path, capsys):
     write_comparison(tmp_path)
-    run_here(EXPERIMENT, tmp_path, "--plan")
+    run_here(PREDICTION, tmp_path, "--plan")
     said = capsys.readouterr().out
     assert "20260101T000000-quick" in said
     assert not [*tmp_path.glob("*-prediction")]
-    run_here(EXPERIMENT, tmp_path / "elsewhere", "--plan")
+    run_here(PREDICTION, tmp_path / "elsewhere", "--plan")
     assert capsys.readouterr().out.count("none yet, so it is made first") == 2
 
 
@@ -84,7 +85,7 @@ def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypat
 
     monkeypatch.setattr(predict.subprocess, "run", make)
     monkeypatch.setattr(experiment, "report", lambda *_: 0)
-    assert run_here(EXPERIMENT, tmp_path / "results", "--workers", "8") == 0
+    assert run_here(PREDICTION, tmp_path / "results", "--workers", "8") == 0
     assert asked == ["common.sessions.compare", "common.laboratory.collectives"]
     assert len([*(tmp_path / "results").glob("*-prediction")]) == 1
 
@@ -100,7 +101,7 @@ def test_what_is_missing_is_made_first_by_the_session_that_measures_it(monkeypat
 def test_what_was_not_measured_here_by_this_commit_is_refused(run_here, tmp_path, changes, strategy, said):
     write_comparison(tmp_path, **changes)
     with pytest.raises(UserError, match=said):
-        run_here(EXPERIMENT, tmp_path, "--strategies", strategy)
+        run_here(PREDICTION, tmp_path, "--strategies", strategy)
 
 
 def test_models_are_fitted_to_one_worker_and_two_at_one_link():
@@ -151,7 +152,7 @@ def test_what_was_held_out_and_launched_scores_the_predictions(tmp_path):
     predict.keep(comparison, {predictions_path(comparison).name: kept})
     (comparison / HELD).mkdir()
     for number in (1, 2):
-        write_record(comparison / HELD / f"{number}.json", record_of("torch_ddp", 2))
+        write_record(comparison / HELD / f"{number}.json", record_of(2))
     [scored] = predict.scored(comparison, {}).values()
     [each] = scored.predicted
     # Not the one to which the model was fitted.

@@ -95,7 +95,7 @@ def test_a_session_goes_on_over_the_same_hosts_and_in_slurm_on_nodes_of_the_same
     [compare.main, *(partial(experiment.run, each) for each in (collectives.EXPERIMENT, matrix_products.EXPERIMENT))],
     ids=["a comparison", "an experiment over hosts", "an experiment on one"],
 )
-def test_a_session_is_told_its_job_and_its_hosts(main, tmp_path, monkeypatch):
+def test_a_session_is_told_its_job_and_its_hosts(main, run_here, tmp_path, monkeypatch):
     begun = []
 
     def begin(console, name, arguments, identity, kind=None, job=None):
@@ -104,12 +104,11 @@ def test_a_session_is_told_its_job_and_its_hosts(main, tmp_path, monkeypatch):
 
     monkeypatch.setattr(compare, "begin", begin)
     monkeypatch.setattr(experiment, "begin", begin)
-    monkeypatch.setattr(sys, "argv", ["session", "--slurm", "--results", str(tmp_path), "--out", f"{tmp_path}/a.pdf"])
     hosts = cluster_of(1, members=[member(0)], allocation=Allocated(job="7"))
     monkeypatch.setattr(chosen_hosts.cluster, "find", lambda *_: hosts)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     with pytest.raises(UserError, match="only looked at"):
-        main()
+        run_here(main, tmp_path, "--slurm")
     [(about, job)] = begun
     assert hosts.kind in about
     assert job == "7"

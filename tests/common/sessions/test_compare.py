@@ -28,16 +28,15 @@ from common.sessions.comparison_scope import Scope, whole_round
 from common.sessions.other_checkout import Against
 from common.sessions.session import Session, console_for
 from tests.changes import changed
+from tests.common.launching.test_executor import launch_of
 from tests.launching import made_up, wait_for
 from tests.reports.records import make_record, mistaken, named, unfinished
 
+EARLIER = "23154e5"
+"""A commit whose records are of an earlier schema version."""
+
 BASE = next(strategy for strategy in catalogue.strategies().values() if strategy.most_workers == 1)
 """A strategy that distributes nothing."""
-
-
-def compare_command(tmp_path, *options):
-    outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report.pdf")]
-    return [sys.executable, "-m", "common.sessions.compare", *options, *outputs]
 
 
 def processes_of(folder, *words):
@@ -49,9 +48,10 @@ def processes_of(folder, *words):
 def test_a_comparison_that_was_interrupted_and_then_killed_goes_on_where_it_stopped(tmp_path):
     python_for(BASE)
     options = ["--strategies", BASE.name, "--repetitions", "2", "--order-seed", "5"]
+    outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "report.pdf")]
     # A shell that has started these tests in the background has them, and so their children, ignore SIGINT.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    command = compare_command(tmp_path, *options)
+    command = [sys.executable, "-m", "common.sessions.compare", *options, *outputs]
     first = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, preexec_fn=heed)
     folder = wait_for(lambda: next(iter((tmp_path / "results").glob("*-quick")), None))
     # One that is interrupted before it has been noted is made again.
@@ -79,8 +79,19 @@ def test_a_comparison_that_was_interrupted_and_then_killed_goes_on_where_it_stop
     assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
+def test_an_earlier_commit_is_launched_by_its_own_launcher_and_its_record_is_read(tmp_path):
+    if subprocess.run(["git", "-C", str(ROOT), "cat-file", "-e", EARLIER], capture_output=True).returncode:
+        pytest.skip(f"No commit {EARLIER}: this checkout has no history as long")
+    against = compare.find(EARLIER, tolerance=0.05)
+    with compare.other_checkout(against, tmp_path) as checkout:
+        here, there = compare.regression.run_both(launch_of(BASE), tmp_path, checkout)
+    assert (here.status, there.status) == ("ok", "ok"), (here.reason, there.reason)
+    assert there.git_commit.startswith(EARLIER)
+    assert [row.n for row in compare.regression.changes({"1": here}, {"1": there}, against)] == [1]
+
+
 @pytest.fixture
-def compared(declare, catalogue_of, monkeypatch, tmp_path):
+def compared(declare, catalogue_of, run_here, monkeypatch, tmp_path):
     """A function that compares made-up launches in the test's folder, as the command line would; returns the session's.
 
     They train nothing, so that no oracle is computed.
@@ -93,13 +104,7 @@ def compared(declare, catalogue_of, monkeypatch, tmp_path):
     monkeypatch.setattr(compare, "compute_oracles", list)
 
     def run(*options):
-        arguments = ["compare", "--strategies", strategy.name, "--workers", "1", *options]
-        monkeypatch.setattr(
-            sys, "argv", [*arguments, "--results", str(tmp_path), "--out", str(tmp_path / "report.pdf")]
-        )
-        with pytest.raises(SystemExit) as ended:
-            compare.main()
-        assert ended.value.code == 0
+        assert run_here(compare.main, tmp_path, "--strategies", strategy.name, "--workers", "1", *options) == 0
         [folder] = tmp_path.glob("*-quick")
         return folder
 
@@ -122,7 +127,7 @@ def test_over_hosts_every_launch_is_made_there_and_the_same_command_repeats_it(c
     assert made == [(1, hosts)] * 2
     assert (folder / "command.txt").read_text() == (
         "nox -s compare -- --strategies numpy_threads --workers 1 --repetitions 1 --margin 0.1 --hosts one:2,two:2 "
-        f"--out {folder.parent}/report.pdf --results {folder.parent} "
+        f"--out {folder.parent}/out.pdf --results {folder.parent} "
         f"--order-seed {(folder / 'order_seed.txt').read_text()}\n"
     )
 
@@ -160,16 +165,14 @@ def test_a_quick_comparison_ends_in_its_time_and_says_what_it_left_out(compared,
     ],
 )
 def test_a_plan_runs_nothing_and_says_what_it_goes_without_and_beside_another_commit_what_counts_twice(
-    declare, catalogue_of, monkeypatch, capsys, tmp_path, options, said, beside_it
+    declare, catalogue_of, run_here, monkeypatch, capsys, tmp_path, options, said, beside_it
 ):
     monkeypatch.setattr("os.sched_getaffinity", lambda process: {0, 1})
     family = dataclasses.replace(declare().family, environment="elsewhere", imports="no_such_module")
     catalogue_of(declare(quick=True), declare("numpy_elsewhere", family=family, quick_where_made=True))
 
     def plan(*more):
-        command = compare_command(tmp_path, "--plan", "--workers", "1", "2", *options, *more)
-        monkeypatch.setattr(sys, "argv", command[2:])
-        compare.main()
+        run_here(compare.main, tmp_path / "results", "--plan", "--workers", "1", "2", *options, *more)
         return " ".join(capsys.readouterr().out.split())
 
     shown = plan()
@@ -189,32 +192,20 @@ def test_a_plan_runs_nothing_and_says_what_it_goes_without_and_beside_another_co
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"--tolerance": "0.1"}, "--tolerance 0.1 has no effect without --against-commit: "),
-        ({"--against-commit": ""}, "There is no commit ''"),
-        ({"--against-commit": "HEAD~1", "--hosts": "one,two"}, "--against-commit compares on this machine alone"),
-        ({"--against-commit": "HEAD~1", "--address": "head:6379"}, "--against-commit compares on this machine alone"),
-        ({"--hosts": "one,two", "--address": "head:6379"}, "--address names where the launches go"),
-        ({"--results": "/dev/null/below"}, "/dev/null/below"),
-        ({"--out": "/dev/null/below.pdf"}, "/dev/null/below.pdf"),
+        (["--tolerance", "0.1"], "--tolerance 0.1 has no effect without --against-commit: "),
+        (["--against-commit", ""], "There is no commit ''"),
+        (["--against-commit", "HEAD~1", "--tolerance", "inf"], "--tolerance inf: give a share"),
+        (["--against-commit", "HEAD~1", "--hosts", "one,two"], "--against-commit compares on this machine alone"),
+        (["--against-commit", "HEAD~1", "--address", "head:6379"], "--against-commit compares on this machine alone"),
+        (["--hosts", "one,two", "--address", "head:6379"], "--address names where the launches go"),
+        (["--results", "/dev/null/below"], "/dev/null/below"),
+        (["--out", "/dev/null/below.pdf"], "/dev/null/below.pdf"),
     ],
 )
-def test_what_cannot_be_had_is_refused_in_one_line(tmp_path, monkeypatch, refusal, options, said):
-    usual = {"--strategies": "torch_ray", "--results": str(tmp_path / "results"), "--out": str(tmp_path / "report.pdf")}
-    words = [word for pair in (usual | options).items() for word in pair]
-    monkeypatch.setattr(sys, "argv", ["compare", *words])
-    assert said in refusal(compare.main)
+def test_what_cannot_be_had_is_refused_in_one_line(tmp_path, run_here, refusal, options, said):
+    words = ["--strategies", "torch_ray", *options]
+    assert said in refusal(lambda: run_here(compare.main, tmp_path / "results", *words))
     assert not (tmp_path / "results").exists()
-
-
-def test_a_comparison_with_a_commit_has_the_tolerance_that_is_asked_for(tmp_path, monkeypatch):
-    def find(*about):
-        assert about == ("main", 0.0)
-        raise UserError("That is enough.")
-
-    monkeypatch.setattr(compare, "find", find)
-    monkeypatch.setattr(sys, "argv", compare_command(tmp_path, "--against-commit", "main", "--tolerance", "0")[2:])
-    with pytest.raises(UserError, match="enough"):
-        compare.main()
 
 
 # What comes of it

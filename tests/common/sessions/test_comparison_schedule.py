@@ -37,8 +37,8 @@ def recorded(launch):
 class Comparison:
     """What a comparison launches where launches take as long as `seconds_of` says and all but the `broken` end well."""
 
-    def __init__(self, scope, seconds_of=recorded, broken=(), seed=0):
-        schedule = ComparisonSchedule(scope, random.Random(seed))
+    def __init__(self, scope, seconds_of=recorded, broken=(), seed=0, **about):
+        self.schedule = schedule = ComparisonSchedule(scope, random.Random(seed), **about)
         self.durations, self.left_out = schedule.durations, schedule.left_out
         self.stages, self.expected = [], []
         while stage := schedule.next_stage():

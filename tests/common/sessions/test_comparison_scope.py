@@ -29,14 +29,8 @@ class ServerOptions(ExchangeOptions):
 
 
 @pytest.fixture(autouse=True)
-def cores(monkeypatch):
-    """A machine of two cores; calling it gives the machine another number of them."""
-
-    def have(count):
-        monkeypatch.setattr(limits, "usable_cores", lambda: count)
-
-    have(2)
-    return have
+def _two_cores(monkeypatch):
+    monkeypatch.setattr(limits, "usable_cores", lambda: 2)
 
 
 @pytest.fixture
@@ -101,8 +95,8 @@ def test_what_is_quick_where_it_is_made_is_left_out_with_the_remedy_elsewhere(kn
         (2, {"strategies": ("one_threads", "two_servers"), "workers": (8, 4)}, {"one_threads": 4, "two_servers": 4}),
     ],
 )
-def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, cores, count, scope, workers):
-    cores(count)
+def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, monkeypatch, count, scope, workers):
+    monkeypatch.setattr(limits, "usable_cores", lambda: count)
     assert {name: size.workers for name, size in comparison_scope.main_worlds(Scope(**scope)).items()} == workers
 
 
@@ -119,8 +113,8 @@ VIRTUAL, REAL = (Hosts(count=4, slots=2, cores=1, cores_together=cores) for core
     ],
     ids=["threads of workers", "processes beside them", "virtual hosts share cores", "real ones have their own"],
 )
-def test_more_threads_than_cores_are_oversubscribed(known, cores, name, spread, fitting, oversubscribed):
-    cores(4)
+def test_more_threads_than_cores_are_oversubscribed(known, monkeypatch, name, spread, fitting, oversubscribed):
+    monkeypatch.setattr(limits, "usable_cores", lambda: 4)
     found = [
         comparison_scope.is_oversubscribed(Scope(spread=spread), known[name], size)
         for size in (fitting, oversubscribed)

@@ -1,22 +1,17 @@
 """common/sessions/experiment.py: the journey of every experiment, with one that is made up and launches nothing."""
 
-import contextlib
 import dataclasses
 import re
-import sys
-from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 
 import pandas
 import pytest
-import tyro
 from msgspec import structs
 
 from common.errors import UserError
-from common.laboratory import matrix_products
+from common.laboratory import collectives, matrix_products
 from common.launching.hosts.selection import Selection
-from common.launching.planned import Hosts
-from common.measurement import machine
 from common.observations.display import read
 from common.observations.table import whole
 from common.records import manifest
@@ -26,17 +21,7 @@ from common.sessions import experiment
 from common.sessions.experiment import in_rounds, parse
 from common.sessions.session import Placed, Stage
 from tests.common.records.matrix_records import record
-from tests.common.sessions.conftest import Launch
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scope:
-    """What can be asked for."""
-
-    repetitions: int = 2
-    """How many."""
-    spread: tyro.conf.Suppress[Hosts | None] = None
-    ranks = (1, 2)
+from tests.common.sessions.test_session import Launch
 
 
 def launches(scope, repetition):
@@ -44,19 +29,15 @@ def launches(scope, repetition):
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path):
+def run(run_here, monkeypatch, tmp_path):
     """A function that runs an experiment of rounds on one machine, with changes, and these options.
 
-    Returns the exit status, None for a plan, the session's folder, where there is one, the launches that were made, and
-    the reports that were written.
+    Returns the exit status, the session's folder, where there is one, the launches that were made, and the reports that
+    were written.
     """
-    monkeypatch.setattr(machine, "alone", contextlib.nullcontext)
-    # Signals would go on ending the tests themselves in this way.
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    outputs = ["--results", str(tmp_path / "results"), "--out", str(tmp_path / "out.pdf")]
 
     def start(*options, status="ok", interrupted_after=None, **changes):
-        made, reports, code = [], [], None
+        made, reports = [], []
 
         def make(launch, folder, hosts):
             if len(made) == interrupted_after:
@@ -68,13 +49,10 @@ def run(monkeypatch, tmp_path):
             write_record(folder / f"{launch.name}.json", left)
             return left
 
-        usual = {"name": "made_up", "scope": Scope, "stages": in_rounds(launches), "make": make}
+        usual = {"name": "made_up", "stages": in_rounds(launches), "make": make}
         monkeypatch.setattr(experiment, "report", lambda *about: reports.append(about) or 0)
-        monkeypatch.setattr(sys, "argv", ["made_up", *outputs, *options])
-        try:
-            experiment.run(dataclasses.replace(matrix_products.EXPERIMENT, **usual | changes))
-        except SystemExit as ending:
-            code = ending.code
+        made_up = dataclasses.replace(matrix_products.EXPERIMENT, **usual | changes)
+        code = run_here(partial(experiment.run, made_up), tmp_path / "results", "--repetitions", "2", *options)
         folder = max((tmp_path / "results").glob("*"), default=None)
         return SimpleNamespace(code=code, folder=folder, made=made, reports=reports)
 
@@ -93,7 +71,7 @@ def test_rounds_are_made_told_kept_and_reported(run, tmp_path, capsys):
     assert "4 launches: 4 ok, 0 unsupported, 0 failed." in printed
     assert "rows_mpi" in printed
     assert ran.reports == [("reports.experiment", ran.folder, tmp_path / "out.pdf")]
-    assert (ran.folder / "command.txt").read_text().startswith("nox -s made_up -- --out ")
+    assert (ran.folder / "command.txt").read_text().startswith("nox -s made_up -- --repetitions 2 --out ")
 
 
 def test_a_plan_names_each_launch_with_how_often_it_is_made_and_makes_none(run, tmp_path, capsys):
@@ -106,7 +84,7 @@ def test_a_plan_names_each_launch_with_how_often_it_is_made_and_makes_none(run, 
     assert [line.split()[1::2] for line in lines[3:5]] == [["alone", "3"], ["rows_mpi", "3"]]
     assert str(tmp_path / "results") in "".join(lines)
     assert re.search(r"rows_mpi .* 1 .*\n.*others .* by what these tell", "\n".join(lines))
-    assert [(plan.code, plan.folder, plan.made) for plan in plans] == [(None, None, [])] * 3
+    assert [(plan.code, plan.folder, plan.made) for plan in plans] == [(0, None, [])] * 3
 
 
 def test_an_interrupted_session_goes_on_in_its_folder_where_the_same_is_asked_for(run, tmp_path):
@@ -186,9 +164,11 @@ def test_what_cannot_be_had_is_refused_before_a_session_begins(run, tmp_path, op
 )
 def test_hosts_come_from_the_options_or_by_the_scope_which_learns_of_them(run, hosts, options):
     seen = []
-    run("--plan", *options, hosts=hosts, plan=lambda scope, results: seen.append(scope.spread) or pandas.DataFrame())
+    about = {"scope": collectives.Scope, "hosts": hosts}
+    about["plan"] = lambda scope, results: seen.append(scope.spread) or pandas.DataFrame()
+    run("--plan", "--workers", "2", "4", *options, **about)
     # Each has the slots for the most ranks.
-    assert [(spread.count, spread.slots) for spread in seen] == [(2, 2)]
+    assert [(spread.count, spread.slots) for spread in seen] == [(2, 4)]
 
 
 def test_where_the_scope_chooses_hosts_there_are_no_options_for_them(run):

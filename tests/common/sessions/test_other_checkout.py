@@ -3,6 +3,7 @@ ours."""
 
 import dataclasses
 import os
+import re
 from contextlib import suppress
 
 import pytest
@@ -85,31 +86,23 @@ def test_changes_of_code_are_compared_with_the_commit_that_they_were_made_on(roo
 
 
 @pytest.mark.parametrize(
-    ("files", "complaint", "remedy"),
+    ("files", "complaint"),
     [
-        ({HEADER: "SCHEMA_VERSION = 1"}, "writes records of schema version 1,", "name a later commit"),
-        ({EARLIER: f"SCHEMA_VERSION = {SCHEMA_VERSION + 1}"}, "writes records of schema", "check that commit out"),
-        ({}, "has no records that could be compared", "name a later commit"),
+        ({HEADER: "SCHEMA_VERSION = 1"}, "writes records of schema version 1, .* name a later commit"),
+        ({EARLIER: f"SCHEMA_VERSION = {SCHEMA_VERSION + 1}"}, "writes records of schema .* check that commit out"),
+        ({}, "has no records that could be compared: name a later commit"),
+        ({EARLIER: f"SCHEMA_VERSION = {SCHEMA_VERSION - 1}"}, None),
+        ({HEADER: (ROOT / HEADER).read_text(encoding="utf-8")}, None),
     ],
 )
-def test_a_commit_whose_records_cannot_be_read_here_is_refused(root, refusal, files, complaint, remedy):
-    (root / HEADER).unlink()
-    commit(root, files)
-    commit(root, {"loop.py": "fast again"})
-    said = refusal(lambda: against(root))
-    assert said.startswith(f"HEAD~1 {complaint}")
-    assert remedy in said
-
-
-@pytest.mark.parametrize(
-    "files",
-    [{EARLIER: f"SCHEMA_VERSION = {SCHEMA_VERSION - 1}\n"}, {HEADER: (ROOT / HEADER).read_text(encoding="utf-8")}],
-)
-def test_records_of_the_version_before_and_of_this_one_can_be_compared(root, files):
+def test_records_of_this_version_and_of_the_one_before_can_be_compared_and_no_others(root, refusal, files, complaint):
     (root / HEADER).unlink()
     earlier = commit(root, {"loop.py": "faster"} | files)
     commit(root, {"loop.py": "fast again"})
-    assert against(root).commit == earlier
+    if complaint:
+        assert re.match(f"HEAD~1 {complaint}", refusal(lambda: against(root)))
+    else:
+        assert against(root).commit == earlier
 
 
 def test_pins_and_builds_that_the_environments_do_not_have_are_named(root, declare, monkeypatch):

@@ -1,9 +1,7 @@
 """common/sessions/probes.py: which probes a comparison makes, how they are started, and that none of them ends it."""
 
 import dataclasses
-import random
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,8 +16,8 @@ from common.paths import ROOT
 from common.records.ceiling import FOLDER, Ceiling
 from common.records.files import write_record
 from common.sessions import compare, probes
-from common.sessions.comparison_schedule import ComparisonSchedule
 from common.sessions.comparison_scope import Scope
+from tests.common.sessions.test_comparison_schedule import Comparison
 
 PROBED = [family for family in catalogue.families().values() if family.probe]
 TRIED = {"NUMPY_KERNELS": "fast"}
@@ -79,9 +77,7 @@ def test_every_declared_probe_is_a_script_that_is_started_like_a_strategy_of_its
     assert catalogue.find(family.probe.like).family is family
 
 
-@pytest.fixture
-def started(probed, monkeypatch):
-    """What was started of the probes of a comparison, each with its task and its variables; the log ends it."""
+def test_each_probe_leaves_a_record_in_a_folder_of_its_own_also_where_it_fails(probed, monkeypatch, tmp_path):
     strategy, started = probed(), []
 
     def start(arguments, root, log_path, deadline_seconds, variables):
@@ -98,10 +94,6 @@ def started(probed, monkeypatch):
         return 0
 
     monkeypatch.setattr(executor, "start", start)
-    return started
-
-
-def test_each_probe_leaves_a_record_in_a_folder_of_its_own_also_where_it_fails(started, tmp_path):
     planned = probes.planned(Scope())
     whole, failed = (executor.run_planned(each, tmp_path) for each in planned)
     assert started == [(2, 64, {}), (1, 64, TRIED)]
@@ -123,16 +115,13 @@ def test_a_probe_is_started_like_its_strategy_with_its_own_script(probed, monkey
 @pytest.mark.parametrize("scope", [Scope(), Scope(repetitions=2), Scope(repetitions=1)])
 def test_they_come_once_after_the_first_round_and_before_anything_else_is_decided(probed, scope):
     probed()
-    prepared, titles = [], []
-    schedule = ComparisonSchedule(scope, random.Random(0), probes.planned(scope), prepared.append)
-    while stage := schedule.next_stage():
-        titles.append(stage.title)
-        for each in stage.launches:
-            schedule.note(each, 10.0, SimpleNamespace(status="ok"))
+    prepared = []
+    found = Comparison(scope, lambda launch: 10.0, probes=probes.planned(scope), prepare=prepared.append)
+    titles = [stage.title for stage in found.stages]
     place = titles.index("the frameworks' ceilings")
     assert [title.startswith("round 1 of") for title in titles] == [number < place for number in range(len(titles))]
     assert titles.count("the frameworks' ceilings") == len(prepared) == 1
-    assert schedule.durations.spent() == pytest.approx(20.0 + 10.0 * len(schedule.durations.seconds), abs=1.0)
+    assert found.durations.spent() == pytest.approx(20.0 + 10.0 * len(found.durations.seconds), abs=1.0)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +129,6 @@ def test_they_come_once_after_the_first_round_and_before_anything_else_is_decide
 )
 def test_they_are_left_out_where_the_time_does_not_suffice_for_them(probed, limit, has_time):
     probed()
-    schedule = ComparisonSchedule(Scope(workers=(1,), **limit), random.Random(0), 2 * probes.planned(Scope())[:1])
-    while (stage := schedule.next_stage()) and schedule.durations.spent() < 40:
-        for each in stage.launches:
-            schedule.note(each, 20.0, SimpleNamespace(status="ok"))
+    found = Comparison(Scope(workers=(1,), **limit), lambda launch: 20.0, probes=2 * probes.planned(Scope())[:1])
     # Two launches in each of six rounds, two certificates, two probes and the report: 240 + 40 + 40 + 30 seconds.
-    assert (stage.name == "ceilings") == schedule.has_time_for_probes == has_time
+    assert bool(found.launches("ceilings")) == found.schedule.has_time_for_probes == has_time

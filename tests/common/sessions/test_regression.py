@@ -253,15 +253,10 @@ def test_a_setting_that_deviates_has_that_verdict_and_a_row_even_without_rounds(
 
 
 @pytest.fixture
-def concluded(tmp_path, monkeypatch):
-    """A function that concludes a comparison of these records: why its gate is shut, what was said, and the rows.
+def concluded(tmp_path):
+    """A function that concludes a comparison of these records: why its gate is shut, what was said, and the rows."""
 
-    Whether they follow the oracle is looked at only `with_oracle`: made-up ones have no losses.
-    """
-
-    def conclude(here, there, against=AGAINST, with_oracle=False, stages=()):
-        if not with_oracle:
-            monkeypatch.setattr(regression, "_deviating", lambda *sides: {})
+    def conclude(here, there, against=AGAINST, stages=()):
         for folder, records in ((tmp_path, here), (tmp_path / RECORDS, there)):
             folder.mkdir(exist_ok=True)
             for name, record in records.items():
@@ -338,7 +333,7 @@ def test_the_gate_is_shut_where_something_deviates_here_and_not_there_however_fa
         records = [make_record("amber_ring", 2, (milliseconds + number / 100,) * 3) for number in range(6)]
         return named(*(mistaken(record, "Summed.") if is_wrong else record for record in records))
 
-    shut, said, [row] = concluded(rounds(here, 1.0), rounds(there, 2.0), with_oracle=True)
+    shut, said, [row] = concluded(rounds(here, 1.0), rounds(there, 2.0))
     assert row.ratio == pytest.approx(0.5, rel=0.05)
     deviates = "Doesn't follow the oracle here: amber_ring with 2 workers, digits weak (Summed.)"
     assert (shut or "").startswith(deviates) == shuts

@@ -16,23 +16,25 @@ from rich.console import Console
 from common.errors import UserError
 from common.measurement import machine
 from common.records import manifest
-from common.records.files import read_record
-from common.records.header import Allocated
+from common.records.files import read_record, write_record
+from common.records.matrix_products import MatrixRecord
 from common.records.presentation import FILE, Presentation, of_catalogue
 from common.sessions.session import Options, Placed, Schedule, Stage, begin, rounds_of
-from tests.common.sessions.conftest import Launch
+from tests.common.records.matrix_records import record
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What is kept of one: its file has the status and the job alone."""
+class Launch:
+    """A made-up launch of a round."""
 
-    status: str
-    reason: str | None = None
-    log: str | None = None
-    allocation: Allocated | None = None
+    series: str
+    repetition: int = 1
+
+    @property
+    def name(self):
+        return f"{self.series}-{self.repetition}"
 
 
 @dataclass(frozen=True)
@@ -45,28 +47,21 @@ class Arguments:
 ROUNDS = [Stage("round", f"round {number} of 2", [Launch("a", number), Launch("b", number)]) for number in (1, 2)]
 
 
-def read(path):
-    status, _, job = path.read_text().partition(" ")
-    if status == "damaged":
-        raise UserError("It was cut short.")
-    return Ended(status, allocation=Allocated(job=job) if job else None)
-
-
 def interrupt():
     raise KeyboardInterrupt
 
 
-def making(made, fail=(), interrupted_at=None, by=interrupt, job=""):
+def making(made, fail=(), interrupted_at=None, by=interrupt, job=None):
     """A function that makes launches and notes them in `made`; it is interrupted at one, once it is as far."""
 
     def make(launch, folder):
         if launch.name == interrupted_at:
             by()
         made.append(launch.name)
-        path = folder / f"{launch.name}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"{'failed' if launch.name in fail else 'ok'} {job}")
-        return Ended("failed", "It broke [/].", "its.log") if launch.name in fail else Ended("ok")
+        failed = {"status": "failed", "reason": "It broke [/].", "log": "its.log"}
+        left = record("alone", {8: 0.5}, allocation=job and {"job": job}, **failed if launch.name in fail else {})
+        write_record(folder / f"{launch.name}.json", left)
+        return left
 
     return make
 
@@ -89,7 +84,7 @@ def run(monkeypatch, tmp_path):
         try:
             with begin(console, "mine", arguments, "two rounds", job=job) as session:
                 schedule = stages if isinstance(stages, Schedule) else Schedule(stages)
-                made = session.run(schedule, make, read, **options)
+                made = session.run(schedule, make, partial(read_record, kind=MatrixRecord), **options)
         except SystemExit as ending:
             status = ending.code
         launches = [launch.name for stage in made for launch in stage.launches]
@@ -110,20 +105,20 @@ def test_a_round_has_each_launch_once_in_an_order_of_its_own_which_the_seed_deci
     assert [(stage.name, stage.title) for stage in rounds[0]][2:] == [("round", f"round {n} of 4") for n in (3, 4)]
 
 
-def test_every_launch_of_every_round_is_made_and_said_as_it_is_and_the_session_is_finished(run):
-    made = []
+def test_every_launch_of_every_round_is_made_and_said_as_it_is_and_the_session_is_finished(run, monkeypatch):
+    clock, made = iter(range(0, 1000, 5)), []
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
     ran = run(making(made, fail=["b-1"]), [ROUNDS[0], Stage("round", "[/round] 2", ROUNDS[1].launches)])
     assert made == ["a-1", "b-1", "a-2", "b-2"]
     assert (ran.folder / "finished").exists()
     assert read_record(ran.folder / FILE, Presentation) == of_catalogue()
-    lines = [re.sub(r"\s+\d+\.\d s$", "", line).strip() for line in ran.printed.splitlines() if line]
-    assert lines[-6:] == [
+    assert [re.sub(r"\s+", " ", line).strip() for line in ran.printed.splitlines() if line][-6:] == [
         "round 1 of 2:",
-        "ok  a-1",
-        "failed  b-1: It broke [/]. (log: its.log)",
-        "[/round] 2, about 0.0 s left:",
-        "ok  a-2",
-        "ok  b-2",
+        "ok a-1 5.0 s",
+        "failed b-1: It broke [/]. (log: its.log) 5.0 s",
+        "[/round] 2, about 10 s left:",
+        "ok a-2 5.0 s",
+        "ok b-2 5.0 s",
     ]
 
 
@@ -140,7 +135,7 @@ def test_a_second_session_in_the_same_folder_is_refused_while_the_first_one_fill
     def make(launch, folder):
         with pytest.raises(UserError, match=f"^Another session fills {folder}: "):
             run(making([]))
-        return Ended("ok")
+        return record("alone", {8: 0.5})
 
     assert run(make).status is None
 
@@ -179,7 +174,7 @@ def test_a_session_that_goes_on_makes_what_is_missing_or_failed_in_the_order_in_
 @pytest.mark.parametrize(
     ("spoil", "again"),
     [
-        (lambda folder: (folder / "b-1.json").write_text("ok"), ["b-1"]),
+        (lambda folder: (folder / "b-1.json").write_bytes((folder / "a-1.json").read_bytes()), ["b-1"]),
         (lambda folder: (folder / "a-1.json").write_text("damaged"), ["a-1", "b-1"]),
         (lambda folder: (folder / "a-1.json").unlink(), ["a-1", "b-1"]),
     ],
@@ -242,8 +237,8 @@ def test_stages_that_are_known_say_how_long_those_to_come_will_take():
     known, unknown = Schedule(ROUNDS), Schedule(iter(ROUNDS))
     assert known.seconds_left() is None
     for schedule in (known, unknown):
-        schedule.note(Launch("a"), 10.0, Ended("ok"))
-        schedule.note(Launch("b"), 20.0, Ended("ok"))
+        schedule.note(Launch("a"), 10.0, record("alone", {8: 0.5}))
+        schedule.note(Launch("b"), 20.0, record("alone", {8: 0.5}))
     assert known.seconds_left() == 30.0
     assert unknown.seconds_left() is None
 

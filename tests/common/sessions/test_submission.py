@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,10 @@ def test_a_session_is_submitted_and_how_to_follow_it_is_said(tmp_path, sbatch):
     assert f"is job 17. `tail -F {tmp_path}/results/slurm-17.out` follows it" in result.stdout
 
 
-def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch, monkeypatch, capsys):
+def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch, run_here, capsys):
     sbatch("17")
-    own = ["collectives", "--slurm", "--results", str(tmp_path / "results"), "--plan", "--submit"]
-    monkeypatch.setattr(sys, "argv", [*own, "--nodes", "2"])
-    experiment.run(collectives.EXPERIMENT)
+    submitted = ["--slurm", "--plan", "--submit", "--nodes", "2"]
+    run_here(partial(experiment.run, collectives.EXPERIMENT), tmp_path / "results", *submitted)
     assert capsys.readouterr().out.startswith("#!/bin/sh\n#SBATCH --job-name=lockstep-collectives\n")
     assert not (tmp_path / "results").exists()
 
@@ -73,10 +73,9 @@ def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch, monkeypat
         (None, "sbatch isn't found"),
     ],
 )
-def test_what_slurm_refuses_is_one_line(tmp_path, sbatch, monkeypatch, refusal, printed, said):
+def test_what_slurm_refuses_is_one_line(tmp_path, sbatch, monkeypatch, refusal, run_here, printed, said):
     if printed:
         sbatch(printed, status=1)
     else:
         monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(sys, "argv", ["compare", "--slurm", "--results", str(tmp_path), "--submit"])
-    assert said in refusal(compare.main)
+    assert said in refusal(lambda: run_here(compare.main, tmp_path, "--slurm", "--submit"))
