@@ -24,8 +24,17 @@ from threadpoolctl import threadpool_limits
 from common.contract import model
 from common.contract.model import State
 from common.contract.task import Task
+from common.contract.work import Work
 from common.declarations import arguments, catalogue
-from common.declarations.strategy import Family, Options, ReplicaOptions, Strategy, option
+from common.declarations.strategy import (
+    ExchangeOptions,
+    Family,
+    MpiOptions,
+    Options,
+    ReplicaOptions,
+    Strategy,
+    option,
+)
 from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run
@@ -95,6 +104,13 @@ class ThreadOptions(ReplicaOptions):
     """How gradients are rounded."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(ExchangeOptions):
+    """The options of a made-up strategy that is asynchronous unless told otherwise."""
+
+    updates: Literal["asynchronous", "synchronous"] = option("asynchronous")
+
+
 OVERSUBSCRIBED = machine.Pinning([], oversubscribed=True)
 
 NUMPY = Family(
@@ -135,6 +151,34 @@ def catalogue_of(monkeypatch):
             monkeypatch.setattr(catalogue, others, dict)
 
     return have
+
+
+@pytest.fixture
+def known(declare, catalogue_of):
+    """One strategy of each kind, in two families, by name, which are all that the catalogue has."""
+    other = dataclasses.replace(declare().family, title="Other")
+    declared = [
+        declare("one_alone", work=Work.UNDISTRIBUTED, options=Options, quick=True),
+        declare("one_threads", base="one_alone", quick=True, variants=({"prefetch": 1}, {"codec": "fp16"})),
+        declare("one_hand", base="one_alone", recovers_with=({"prefetch": 1},)),
+        declare("one_pieces", base="one_alone", work=Work.PARTS_OF_ONE_MODEL, options=Options),
+        declare("one_met", base="one_alone", options=MpiOptions, variants=({"backend": "mpi"},)),
+        declare("two_alone", family=other, work=Work.UNDISTRIBUTED, options=Options, quick=True),
+        declare("two_replicas", family=other, base="two_alone", work=Work.REPLICAS_IN_ONE_PROCESS, quick=True),
+        declare(
+            "two_servers",
+            family=other,
+            base="two_alone",
+            work=Work.COORDINATED,
+            options=ServerOptions,
+            synchronous_with={"updates": "synchronous"},
+            recovers_with=({},),
+            processes_beside=lambda options: 2,
+            quick=True,
+        ),
+    ]
+    catalogue_of(*declared)
+    return {strategy.name: strategy for strategy in declared}
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The launches of a session of collectives; and one as a user starts it: over a slow link, and among four ranks."""
 
-import subprocess
 import sys
 
 import pytest
@@ -10,10 +9,10 @@ from common.laboratory import collectives
 from common.laboratory.collectives import EXPERIMENT, Scope, launches
 from common.launching.launch import python_for
 from common.launching.planned import Hosts
-from common.paths import ROOT
 from common.records.collective_times import CollectivesRecord
 from common.records.files import read_records
 from common.sessions.experiment import observed_of
+from tests.conftest import run_command
 from tests.hosts import cluster_of, require_ssh
 from tests.launching import require_private_networks
 
@@ -78,8 +77,8 @@ def session(folder, *options):
     where = ["--results", str(folder), "--out", str(folder / "report.pdf")]
     few = ["--repetitions", "1", "--collectives", "all_reduce", "--warmup-iterations", "1", *options]
     command = [sys.executable, "-m", "common.laboratory.collectives", *where, *few]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
-    assert result.returncode == 0, result.stdout + result.stderr
+    status, output = run_command(command, deadline_seconds=900)
+    assert status == 0, output
     [results] = folder.glob("*-collectives")
     return read_records(results, CollectivesRecord)
 

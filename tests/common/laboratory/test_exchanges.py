@@ -1,7 +1,6 @@
 """A session of exchanges as a user starts it, its launches, and what becomes of a trace."""
 
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
@@ -12,11 +11,11 @@ from common.laboratory import exchanges
 from common.laboratory.exchanges import Scope, at_batch, batches_to_try, replay, stages, steps_table, traced
 from common.launching.executor import HERE
 from common.launching.launch import python_for
-from common.paths import ROOT
 from common.records.collective_times import CollectivesRecord
 from common.records.files import read_record, read_records, write_record
 from common.records.trace import STEP, Message, Trace, read_trace, trace_path
 from common.records.training import Record
+from common.sessions.experiment import run
 from tests.changes import changed
 from tests.launching import left_by
 
@@ -28,13 +27,10 @@ SCOPE = Scope(strategies=("torch_ddp",), repetitions=2)
 
 
 @pytest.mark.grid
-def test_a_session_replays_the_messages_of_its_trace_beside_the_whole_step_and_reports_it(tmp_path):
+def test_a_session_replays_the_messages_of_its_trace_beside_the_whole_step_and_reports_it(tmp_path, run_here, capsys):
     python_for(STRATEGY)
-    report = tmp_path / "report.pdf"
-    command = [sys.executable, "-m", "common.laboratory.exchanges", "--results", str(tmp_path), "--out", str(report)]
     few = ["--strategies", STRATEGY.name, "--preset", "digits", "--repetitions", "1", "--iterations", "3"]
-    result = subprocess.run([*command, *few], cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert run_here(partial(run, exchanges.EXPERIMENT), tmp_path, *few) == 0
     [folder] = tmp_path.glob("*-exchanges")
     [path] = (folder / "traces").glob("*.messages")
     [replay] = read_records(folder / "replays", CollectivesRecord).values()
@@ -45,9 +41,9 @@ def test_a_session_replays_the_messages_of_its_trace_beside_the_whole_step_and_r
     assert list(map(len, cell.entered_seconds)) == [3, 3]
     assert (replay.replayed.strategy, replay.repetition) == (STRATEGY.name, 1)
     assert (folder / f"{replay.replayed.launch}.json").exists()
-    assert "\n4 launches: 4 ok, 0 unsupported, 0 failed.\n" in result.stdout
-    assert report.read_bytes().startswith(b"%PDF")
-    assert "exchanges (" in report.with_suffix(".html").read_text()
+    assert "\n4 launches: 4 ok, 0 unsupported, 0 failed.\n" in capsys.readouterr().out
+    assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF")
+    assert "exchanges (" in (tmp_path / "out.html").read_text()
 
 
 def trace_of(strategy, messages, **changes):

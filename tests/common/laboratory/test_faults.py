@@ -7,9 +7,8 @@ import pytest
 from msgspec import structs
 
 from common.contract import fault
-from common.contract.work import Work
 from common.declarations.catalogue import find
-from common.declarations.strategy import Options, label
+from common.declarations.strategy import label
 from common.laboratory import faults
 from common.laboratory.faults import EXPERIMENT, Scope, launches
 from common.launching.executor import HERE
@@ -29,43 +28,30 @@ FAULT = "kill:rank=1,step=160"
 HOSTS = Hosts(2, slots=2, cores=1, bandwidths_bits_per_second=(1e8,))
 
 
-@pytest.fixture
-def known(declare, catalogue_of):
-    """Two families: of one a quick strategy, and one that goes on by itself; of the other one a server."""
-    other = dataclasses.replace(declare().family, title="Other")
-    catalogue_of(
-        declare("alone", work=Work.UNDISTRIBUTED, options=Options),
-        declare("full", base="alone", recovers_with=({"prefetch": 1},)),
-        declare("quick", base="alone", quick=True),
-        declare("threads", base="alone", work=Work.REPLICAS_IN_ONE_PROCESS, quick=True),
-        declare("server", family=other, base="alone", work=Work.COORDINATED, recovers_with=({},)),
-    )
-
-
 def names(**scope):
     return [strategy.name for strategy in Scope(**scope).chosen]
 
 
 @pytest.mark.usefixtures("known")
 def test_the_quick_profile_has_one_strategy_in_processes_of_each_family_and_the_full_one_all():
-    assert names() == ["quick", "server"]
-    assert names(profile="full") == ["full", "quick", "server"]
-    assert names(strategies=("full",)) == ["full"]
+    assert names() == ["one_threads", "two_servers"]
+    assert names(profile="full") == ["one_threads", "one_hand", "one_pieces", "one_met", "two_servers"]
+    assert names(strategies=("one_hand",)) == ["one_hand"]
 
 
 @pytest.mark.usefixtures("known")
 def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways():
     found = [
         (each.strategy.name, each.task.inject, each.task.restarts, label(each.options))
-        for each in launches(Scope(strategies=("full", "server")), 1)
+        for each in launches(Scope(strategies=("one_hand", "two_servers")), 1)
     ]
     assert found == [
-        ("full", None, 1, ""),
-        ("full", FAULT, 1, ""),
-        ("full", FAULT, 0, "1 prefetch"),
-        ("server", None, 1, ""),
-        ("server", FAULT, 1, ""),
-        ("server", FAULT, 0, ""),
+        ("one_hand", None, 1, ""),
+        ("one_hand", FAULT, 1, ""),
+        ("one_hand", FAULT, 0, "1 prefetch"),
+        ("two_servers", None, 1, "synchronous updates"),
+        ("two_servers", FAULT, 1, "synchronous updates"),
+        ("two_servers", FAULT, 0, ""),
     ]
     found = [each.name for each in launches(Scope(profile="full"), 1)]
     assert len(set(found)) == len(found)
@@ -81,7 +67,7 @@ def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts
 @pytest.mark.usefixtures("known")
 def test_a_launch_that_was_refused_has_an_account_with_its_round(monkeypatch, tmp_path):
     monkeypatch.setattr(faults, "run_planned", lambda *_: None)
-    [_, planned] = launches(Scope(strategies=("quick",)), 3)
+    [_, planned] = launches(Scope(strategies=("one_threads",)), 3)
     faults.make(planned, tmp_path, HERE)
     account = read_record(recovery_path(tmp_path / f"{planned.name}.json"), Recovery)
     assert account == Recovery(fault=FAULT, repetition=3)

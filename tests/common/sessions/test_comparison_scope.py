@@ -4,15 +4,12 @@ import dataclasses
 import itertools
 import random
 import re
-from dataclasses import dataclass
-from typing import Literal
 
 import pytest
 
 from common.contract.task import PRESETS
-from common.contract.work import Work
 from common.declarations import catalogue
-from common.declarations.strategy import ExchangeOptions, MpiOptions, Options, has_exchange, label, option
+from common.declarations.strategy import has_exchange, label
 from common.errors import UserError
 from common.launching.planned import Hosts, Size
 from common.measurement import limits
@@ -21,43 +18,9 @@ from common.sessions import comparison_scope
 from common.sessions.comparison_scope import Scope, not_made, whole_round, worlds
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerOptions(ExchangeOptions):
-    """The options of a made-up strategy that is asynchronous unless told otherwise."""
-
-    updates: Literal["asynchronous", "synchronous"] = option("asynchronous")
-
-
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch):
     monkeypatch.setattr(limits, "usable_cores", lambda: 2)
-
-
-@pytest.fixture
-def known(declare, catalogue_of):
-    """One strategy of each kind, by name, which are all that the catalogue has."""
-    other = dataclasses.replace(declare().family, title="Other")
-    declared = [
-        declare("one_alone", work=Work.UNDISTRIBUTED, options=Options, quick=True),
-        declare("one_threads", base="one_alone", quick=True, variants=({"prefetch": 1}, {"codec": "fp16"})),
-        declare("one_hand", base="one_alone"),
-        declare("one_pieces", base="one_alone", work=Work.PARTS_OF_ONE_MODEL, options=Options),
-        declare("one_met", base="one_alone", options=MpiOptions, variants=({"backend": "mpi"},)),
-        declare("two_alone", family=other, work=Work.UNDISTRIBUTED, options=Options, quick=True),
-        declare("two_replicas", family=other, base="two_alone", work=Work.REPLICAS_IN_ONE_PROCESS, quick=True),
-        declare(
-            "two_servers",
-            family=other,
-            base="two_alone",
-            work=Work.COORDINATED,
-            options=ServerOptions,
-            synchronous_with={"updates": "synchronous"},
-            processes_beside=lambda options: 2,
-            quick=True,
-        ),
-    ]
-    catalogue_of(*declared)
-    return {strategy.name: strategy for strategy in declared}
 
 
 QUICK = {"one_alone", "one_threads", "two_alone", "two_replicas", "two_servers"}

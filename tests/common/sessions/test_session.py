@@ -4,7 +4,7 @@ import contextlib
 import io
 import re
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,6 +19,7 @@ from common.records import manifest
 from common.records.files import read_record, write_record
 from common.records.matrix_products import MatrixRecord
 from common.records.presentation import FILE, Presentation, of_catalogue
+from common.sessions import compare
 from common.sessions.session import Options, Placed, Schedule, Stage, begin, rounds_of
 from tests.common.records.matrix_records import record
 
@@ -35,13 +36,6 @@ class Launch:
     @property
     def name(self):
         return f"{self.series}-{self.repetition}"
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """A session's command line."""
-
-    session: Options = field(default_factory=Options)
 
 
 ROUNDS = [Stage("round", f"round {number} of 2", [Launch("a", number), Launch("b", number)]) for number in (1, 2)]
@@ -80,7 +74,7 @@ def run(monkeypatch, tmp_path):
 
     def start(make, stages=ROUNDS, job=None, **options):
         console, status, made = Console(file=io.StringIO(), width=200), None, []
-        arguments = Arguments(Options(results=tmp_path, order_seed=7))
+        arguments = compare.Arguments(session=Options(results=tmp_path, order_seed=7))
         try:
             with begin(console, "mine", arguments, "two rounds", job=job) as session:
                 schedule = stages if isinstance(stages, Schedule) else Schedule(stages)
