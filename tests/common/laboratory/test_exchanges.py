@@ -80,7 +80,6 @@ def test_a_trace_that_leaves_no_messages_of_its_own_has_failed(monkeypatch, tmp_
 
 def leave_trace(folder):
     path = trace_path(folder / "traces" / f"{traced(SCOPE, DDP).name}.json")
-    path.parent.mkdir()
     write_record(path, trace_of(DDP, [MESSAGE], data_type="float16"))
     return path
 

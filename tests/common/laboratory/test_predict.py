@@ -150,7 +150,6 @@ def test_what_was_held_out_and_launched_scores_the_predictions(tmp_path):
     kept = forecast.predictions(measured(comparison, comparison / SWEEPS), asked, ["somewhere"])
     assert predict.scored(comparison, {}) == {}
     predict.keep(comparison, {predictions_path(comparison).name: kept})
-    (comparison / HELD).mkdir()
     for number in (1, 2):
         write_record(comparison / HELD / f"{number}.json", record_of(2))
     [scored] = predict.scored(comparison, {}).values()

@@ -15,7 +15,6 @@ from scipy import stats
 
 from common.contract.task import PRESETS
 from common.launching import executor
-from common.launching.planned import PlannedLaunch
 from common.paths import ROOT
 from common.records import certificate, change, manifest
 from common.records.change import Configuration
@@ -25,6 +24,7 @@ from common.sessions import regression
 from common.sessions.other_checkout import RECORDS, Against
 from common.sessions.session import Stage
 from common.statistics.paired import judge
+from tests.common.launching.test_executor import launch_of
 from tests.reports.records import make_record, mistaken, named
 
 AGAINST = Against("main", "1" * 40, "2" * 40 + "+changes", 0.05)
@@ -258,7 +258,6 @@ def concluded(tmp_path):
 
     def conclude(here, there, against=AGAINST, stages=()):
         for folder, records in ((tmp_path, here), (tmp_path / RECORDS, there)):
-            folder.mkdir(exist_ok=True)
             for name, record in records.items():
                 write_record(folder / f"{name}.json", record)
         console = Console(width=200, record=True, file=io.StringIO())
@@ -343,8 +342,7 @@ def test_the_gate_is_shut_where_something_deviates_here_and_not_there_however_fa
 
 @pytest.mark.parametrize("options", [{}, {"prefetch": 1, "exchange": False}])
 def test_what_both_were_to_launch_has_a_row_though_the_other_left_no_record(concluded, declare, options):
-    strategy, task = declare(), replace(DIGITS, scaling="weak")
-    launch = PlannedLaunch(strategy, 2, "throughput", 1, task, strategy.options(**options))
+    launch = launch_of(declare(), replace(DIGITS, scaling="weak", workers=2), **options)
     small = replace(launch, strategy=declare("numpy_small"))
     stages = [Stage("round", "round 1", [launch]), Stage("smaller worlds", "smaller worlds", [small])]
     label = "1 prefetch" if options else ""
@@ -394,15 +392,13 @@ def run_both(declare, monkeypatch, tmp_path):
             attempts.append((folder, place.root))
             if ending is KeyboardInterrupt:
                 raise ending
-            folder.mkdir(exist_ok=True)
             [record] = side([ending]).values()
-            (folder / f"{launch.name}.log").write_text(f"attempt {len(attempts)}")
             write_record(folder / f"{launch.name}.json", record)
+            (folder / f"{launch.name}.log").write_text(f"attempt {len(attempts)}")
             return record
 
         monkeypatch.setattr(executor, "run_planned", run_planned)
-        strategy = declare()
-        launch = PlannedLaunch(strategy, 2, "throughput", repetition, DIGITS, strategy.options())
+        launch = launch_of(declare(), replace(DIGITS, workers=2), repetition)
         try:
             return regression.run_both(launch, tmp_path, tmp_path / "other"), attempts
         except KeyboardInterrupt:
