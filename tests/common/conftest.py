@@ -26,15 +26,7 @@ from common.contract.model import State
 from common.contract.task import Task
 from common.contract.work import Work
 from common.declarations import arguments, catalogue
-from common.declarations.strategy import (
-    ExchangeOptions,
-    Family,
-    MpiOptions,
-    Options,
-    ReplicaOptions,
-    Strategy,
-    option,
-)
+from common.declarations.strategy import ExchangeOptions, Family, MpiOptions, Options, ReplicaOptions, Strategy, option
 from common.errors import UserError
 from common.measurement import machine
 from common.measurement.run import Run

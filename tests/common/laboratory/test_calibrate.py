@@ -96,24 +96,16 @@ def test_only_rounds_count_that_have_every_name_and_too_few_say_nothing(tmp_path
     assert calibrate.calibrated(tmp_path, {each: records[each] for each in [*records][:9]}) == {}
 
 
-@pytest.mark.parametrize(
-    ("spoil", "reason"),
-    [
-        (lambda record: structs.replace(record, status="failed", reason="It broke."), "It broke"),
-        (lambda record: mistaken(record, "Summed."), "It trained something else: 0 rows counted"),
-    ],
-)
-def test_a_launch_that_measures_nothing_ends_the_calibration_and_counts_as_not_made(
-    monkeypatch, refusal, tmp_path, spoil, reason
-):
+def test_a_launch_that_measures_nothing_ends_the_calibration_and_counts_as_not_made(monkeypatch, refusal, tmp_path):
     launch, folder = next(launches(Scope(), 2)).launch, tmp_path / "second"
-    good = left_by(launch)
-    spoiled = spoil(good)
-    monkeypatch.setattr(calibrate, "run_planned", lambda *_: spoiled)
-    said = refusal(lambda: calibrate.make(launch, folder, HERE))
-    assert said.startswith(f"Round 2 has no measurement of second, since its launch is failed ({reason}")
-    assert f"; log: {folder}/" in said
-    if spoiled.status == "ok":
-        assert read_record(folder / f"{launch.name}.json", Record).status == "failed"
-    monkeypatch.setattr(calibrate, "run_planned", lambda *_: good)
-    assert calibrate.make(launch, folder, HERE) == good
+
+    def make(record):
+        monkeypatch.setattr(calibrate, "run_planned", lambda *_: record)
+        return calibrate.make(launch, folder, HERE)
+
+    good, beginning = left_by(launch), "Round 2 has no measurement of second, since its launch is failed ("
+    failed = structs.replace(good, status="failed", reason="It broke.")
+    assert refusal(lambda: make(failed)).startswith(f"{beginning}It broke; log: {folder}/")
+    assert refusal(lambda: make(mistaken(good))).startswith(f"{beginning}It trained something else: 0 rows counted")
+    assert read_record(folder / f"{launch.name}.json", Record).status == "failed"
+    assert make(good) == good

@@ -41,16 +41,12 @@ class Launch:
 ROUNDS = [Stage("round", f"round {number} of 2", [Launch("a", number), Launch("b", number)]) for number in (1, 2)]
 
 
-def interrupt():
-    raise KeyboardInterrupt
-
-
-def making(made, fail=(), interrupted_at=None, by=interrupt, job=None):
+def making(made, fail=(), interrupted_at=None, by=signal.SIGINT, job=None):
     """A function that makes launches and notes them in `made`; it is interrupted at one, once it is as far."""
 
     def make(launch, folder):
         if launch.name == interrupted_at:
-            by()
+            signal.raise_signal(by)
         made.append(launch.name)
         failed = {"status": "failed", "reason": "It broke [/].", "log": "its.log"}
         left = record("alone", {8: 0.5}, allocation=job and {"job": job}, **failed if launch.name in fail else {})
@@ -137,14 +133,10 @@ def test_a_second_session_in_the_same_folder_is_refused_while_the_first_one_fill
 # Interruptions
 
 
+# SIGUSR1 lets the launch end.
 @pytest.mark.parametrize(
     ("by", "after"),
-    [
-        pytest.param(interrupt, [], id="the keyboard"),
-        pytest.param(partial(signal.raise_signal, signal.SIGTERM), [], id="SIGTERM"),
-        pytest.param(partial(signal.raise_signal, signal.SIGHUP), [], id="SIGHUP"),
-        pytest.param(partial(signal.raise_signal, signal.SIGUSR1), ["a-2"], id="SIGUSR1, which lets the launch end"),
-    ],
+    [(signal.SIGINT, []), (signal.SIGTERM, []), (signal.SIGHUP, []), (signal.SIGUSR1, ["a-2"])],
 )
 def test_an_interrupted_session_leaves_with_a_status_of_its_own_and_is_not_finished(run, by, after):
     made = []
@@ -187,7 +179,7 @@ def test_a_launch_that_left_its_record_when_it_was_interrupted_is_not_made_again
     def interrupted_late(launch, folder):
         ended = make(launch, folder)
         if launch.name == "b-1":
-            interrupt()
+            signal.raise_signal(signal.SIGINT)
         return ended
 
     folder = run(interrupted_late).folder

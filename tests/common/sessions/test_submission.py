@@ -66,16 +66,11 @@ def test_a_plan_shows_the_script_and_submits_nothing(tmp_path, sbatch, run_here,
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    ("printed", "said"),
-    [
-        ("sbatch: error: invalid partition: x", "invalid partition: x): correct the words after --submit."),
-        (None, "sbatch isn't found"),
-    ],
-)
-def test_what_slurm_refuses_is_one_line(tmp_path, sbatch, monkeypatch, refusal, run_here, printed, said):
-    if printed:
-        sbatch(printed, status=1)
-    else:
-        monkeypatch.setenv("PATH", "/nowhere")
-    assert said in refusal(lambda: run_here(compare.main, tmp_path, "--slurm", "--submit"))
+def test_what_slurm_refuses_is_one_line(tmp_path, sbatch, monkeypatch, refusal, run_here):
+    def refused():
+        return refusal(lambda: run_here(compare.main, tmp_path, "--slurm", "--submit"))
+
+    sbatch("sbatch: error: invalid partition: x", status=1)
+    assert "invalid partition: x): correct the words after --submit." in refused()
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "sbatch isn't found" in refused()
