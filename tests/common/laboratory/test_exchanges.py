@@ -16,7 +16,6 @@ from common.records.files import read_record, read_records, write_record
 from common.records.trace import STEP, Message, Trace, read_trace, trace_path
 from common.records.training import Record
 from common.sessions.experiment import run
-from tests.changes import changed
 from tests.launching import left_by
 
 STRATEGY = catalogue.find("jax_tensor_parallel")
@@ -159,8 +158,7 @@ def test_a_round_with_a_failed_launch_does_not_count_and_the_others_do(tmp_path)
     leave_steps(tmp_path, base=2e-3, step=9e-3, alone=2e-3, repetitions=(2,))
     assert batches_to_try(SCOPE, DDP, tmp_path) == [160, 320]
     base = next(each for each in exchanges.whole_steps(SCOPE, 2) if each.strategy.name == DDP.base)
-    path = tmp_path / f"{base.name}.json"
-    write_record(path, changed(read_record(path, Record), status="failed", reason="It broke."))
+    write_record(tmp_path / f"{base.name}.json", left_by(base, status="failed", reason="It broke."))
     assert batches_to_try(SCOPE, DDP, tmp_path) == [96, 200]
 
 

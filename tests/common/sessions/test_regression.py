@@ -368,12 +368,6 @@ def test_a_commit_that_was_asked_for_by_its_hash_is_named_once():
     assert (row.commit_in_words(), row.here_in_words()) == ("0123456789", "abcdef0123")
 
 
-def test_a_damaged_table_is_refused(tmp_path, refusal):
-    assert change.read(tmp_path) == []
-    (tmp_path / change.FILE).write_text("strategy,n\none,many\n")
-    assert refusal(lambda: change.read(tmp_path)).startswith(str(tmp_path / change.FILE))
-
-
 # The launches of both checkouts
 
 
