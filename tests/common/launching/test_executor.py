@@ -25,9 +25,9 @@ from tests.launching import is_running, made_up, wait_for
 SMALL = dataclasses.replace(PRESETS["digits"], steps=40, warmup_steps=10, window_steps=10, workers=1)
 
 
-def launch_of(strategy, task=SMALL, **options):
+def launch_of(strategy, task=SMALL, repetition=1, **options):
     """A planned launch of a strategy."""
-    return PlannedLaunch(strategy, task.workers, "throughput", 1, task, strategy.options(**options))
+    return PlannedLaunch(strategy, task.workers, "throughput", repetition, task, strategy.options(**options))
 
 
 @pytest.fixture
