@@ -164,7 +164,7 @@ def test_ranked_is_what_follows_with_exchange_and_else_the_gravest_reason_is_giv
     assert reasons(comparison(), comparison(preset="other")) == {("a", 2): ""}
     for verdict, reason in REASONS.items():
         assert reasons(comparison(), comparison(verdict=verdict), comparison()) == {("a", 2): reason}
-    assert reasons(comparison(exchange=False, verdict=DEVIATES)) == {}
+    assert reasons(comparison(exchange=False, verdict=DEVIATES), comparison()) == {("a", 2): ""}
     every = [comparison(verdict=verdict) for verdict in REASONS]
     assert reasons(*reversed(every)) == {("a", 2): REASONS[DEVIATES]}
     assert certificate.ALL_REASONS[0] == REASONS[DEVIATES]

@@ -59,6 +59,15 @@ def test_what_is_gone_and_what_was_added_is_named_and_of_many_the_first(folder):
     assert manifest.in_words(manifest.check(folder)) == [f"4 {said} and 1 more."]
 
 
+def test_a_line_that_is_no_text_hides_no_other_and_a_name_may_have_two_spaces(folder):
+    name = "a  b.json"
+    (folder / name).write_text("{}")
+    manifest.note(folder, [folder / name])
+    (folder / FILE).write_bytes(b"\xff\n" + (folder / FILE).read_bytes())
+    assert len(manifest.read(folder)[name]) == 64
+    assert manifest.check(folder) == Differences(exists=True)
+
+
 def test_a_folder_without_a_manifest_says_so(tmp_path):
     assert manifest.check(tmp_path) == Differences()
     assert manifest.summary(Differences()).startswith("none were noted")

@@ -251,11 +251,11 @@ def in_allocation(run, monkeypatch):
     """A function that begins or goes on in a job's allocation, where b-1 fails: what is made there, and in all."""
     facts = machine.host_facts()
 
-    def start(job, interrupted_at=None):
+    def start(job, interrupted_at=None, stages=NUMBERED):
         made = []
         # On another machine of the same kind.
         monkeypatch.setattr(machine, "host_facts", lambda: structs.replace(facts, name=f"node{job}"))
-        ran = run(making(made, fail=["b-1"], interrupted_at=interrupted_at, job=job), NUMBERED, job=job)
+        ran = run(making(made, fail=["b-1"], interrupted_at=interrupted_at, job=job), stages, job=job)
         return made, ran.launches
 
     return start
@@ -273,3 +273,10 @@ def test_a_round_that_another_allocation_began_is_made_anew_under_another_number
 def test_in_the_same_allocation_a_round_goes_on_and_what_failed_is_made_again(in_allocation):
     in_allocation("7", interrupted_at="b-2")
     assert in_allocation("7")[0] == ["b-1", "b-2", "c-2"]
+
+
+def test_a_round_has_launches_in_folders_too_and_none_that_has_no_round(in_allocation):
+    launches = [Placed("", Launch("a", 2)), Certificate(2), SimpleNamespace(name="probe"), Placed("", Launch("b", 2))]
+    stages = [Stage("round", "round", launches)]
+    in_allocation("7", interrupted_at="b-2", stages=stages)
+    assert in_allocation("8", stages=stages)[0] == ["a-102", "b-102"]
