@@ -2,8 +2,10 @@
 
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,13 @@ from common.contract.rows import global_batch
 from common.declarations.arguments import parse_command_line
 from common.declarations.catalogue import find
 from common.declarations.strategy import Strategy
+from common.launching import executor
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.measurement.record import declared
 from common.records import certificate
 from common.records.certificate import FOLLOWS, Certificate
-from common.records.files import from_json, read_record, write_record
+from common.records.files import from_json, read_record, read_records, write_record
 from common.records.training import Record, Window
 from tests.conftest import Launched, run_command
 
@@ -102,6 +105,37 @@ def words_of(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.NoSuchProcess:
         return []
+
+
+def run_and_disturb(
+    planned: PlannedLaunch, disturb: Callable[[psutil.Process], None], folder: Path, rank: int = 1
+) -> Record:
+    """The record of an endless launch of two workers, of whom `disturb` gets the one of this rank while it trains.
+
+    Fails unless the launch has failed and nobody is left of it.
+    """
+    log, others, is_over = folder / f"{planned.name}.log", psutil.Process().children(recursive=True), threading.Event()
+
+    def act() -> list[psutil.Process]:
+        wait_for(lambda: is_over.is_set() or (log.exists() and log.read_text().count("step ") > 1), 600)
+        processes = [each for each in psutil.Process().children(recursive=True) if each not in others]
+        found = [process for process in processes if planned.strategy.script in words_of(process)[1:3]]
+        # Where there is no launcher, the script starts itself for each worker.
+        workers = [each for each in found if each.pid not in {other.ppid() for other in found}]
+        assert len(workers) == 2
+        disturb(workers[rank])
+        return processes
+
+    with ThreadPoolExecutor(1) as pool:
+        acting = pool.submit(act)
+        # In the main thread, where signals are held while a launch ends.
+        record = executor.run_planned(planned, folder)
+        is_over.set()
+        processes = acting.result()
+    assert (record.status, record.world_size, folder / record.log) == ("failed", 2, log)
+    assert list(read_records(folder, Record).values()) == [record]
+    assert not any(is_running(process) for process in processes)
+    return record
 
 
 def end_all(processes: Mapping[Any, subprocess.Popen], seconds: float) -> tuple[dict, dict]:

@@ -4,8 +4,6 @@ import dataclasses
 import os
 import re
 import subprocess
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import psutil
@@ -13,18 +11,15 @@ import pytest
 
 from common.declarations.arguments import to_arguments
 from common.declarations.catalogue import find, strategies
-from common.launching import executor
 from common.launching.launch import python_for
 from common.launching.planned import PlannedLaunch
 from common.launching.processes import free_ports
 from common.paths import ROOT
-from common.records.files import read_records
-from common.records.training import Record
 from horovod_impl.strategies import HOROVODRUN
 from jax_impl.strategies import process_variables
 from tests.contract.worlds import contract_task
 from tests.grid import in_grid
-from tests.launching import assert_record_follows, end_all, is_running, wait_for, words_of
+from tests.launching import assert_record_follows, end_all, run_and_disturb
 from tf_impl.cluster import tasks_of
 
 JAX, MULTI_WORKER, PARAMETER_SERVER = "jax_data_parallel", "tf_multi_worker_mirrored", "tf_parameter_server"
@@ -127,36 +122,17 @@ STALLED = [
 
 
 def failed_after(disturb, name, options, rank, deadline, folder):
-    """Of an endless launch, one of whose two workers `disturb` gets while it trains: who that is, and why it failed.
-
-    Fails unless nobody is left of it.
-    """
-    strategy, others, is_over = find(name), psutil.Process().children(recursive=True), threading.Event()
+    """Of an endless launch, one of whose two workers `disturb` gets while it trains: who that is, and why it failed."""
+    strategy, disturbed = find(name), []
     task = dataclasses.replace(contract_task("digits", 2, folder, steps=1_000_000), deadline_seconds=deadline)
     planned = PlannedLaunch(strategy, 2, "throughput", 1, task, strategy.options(**options))
-    log = folder / f"{planned.name}.log"
 
-    def act():
-        wait_for(lambda: is_over.is_set() or (log.exists() and log.read_text().count("step ") > 1), 600)
-        processes = [each for each in psutil.Process().children(recursive=True) if each not in others]
-        found = [process for process in processes if strategy.script in words_of(process)[1:3]]
-        # Where there is no launcher, the script starts itself for each worker.
-        workers = [each for each in found if each.pid not in {other.ppid() for other in found}]
-        assert len(workers) == 2
-        worker = strategy.launcher.task_in(workers[rank].environ())
-        disturb(workers[rank])
-        return worker, processes
+    def note_and_disturb(worker):
+        disturbed.append(strategy.launcher.task_in(worker.environ()))
+        disturb(worker)
 
-    with ThreadPoolExecutor(1) as pool:
-        acting = pool.submit(act)
-        # In the main thread, where signals are held while a launch ends.
-        record = executor.run_planned(planned, folder)
-        is_over.set()
-        worker, processes = acting.result()
-    assert (record.status, record.world_size, folder / record.log) == ("failed", 2, log)
-    assert list(read_records(folder, Record).values()) == [record]
-    assert not any(is_running(process) for process in processes)
-    return worker, record.reason
+    record = run_and_disturb(planned, note_and_disturb, folder, rank)
+    return disturbed[0], record.reason
 
 
 @pytest.mark.parametrize(("name", "options", "rank"), in_grid(KILLED, KILLED[:1]))
