@@ -193,7 +193,7 @@ def test_every_oracle_that_a_report_needs_is_computed_before_and_not_again(tmp_p
     compute_oracles([*launches, without_data, planned(scaling="strong", batch=63)])
     # Of pathway with exchange, and of the weights of what is asynchronous.
     assert len([*(tmp_path / "lockstep" / "oracles").iterdir()]) == 2
+    records = [make_record(workers=2, task=dataclasses.replace(SMOOTH, workers=2)), make_record(workers=2)]
     monkeypatch.setattr(oracle, "run_oracle", None)
     compute_oracles(launches)
-    records = [make_record(workers=2, task=dataclasses.replace(SMOOTH, workers=2)), make_record(workers=2)]
     assert [each.verdict for each in compared(tmp_path, *records)] == [FOLLOWS] * 2
