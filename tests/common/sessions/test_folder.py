@@ -44,6 +44,7 @@ def test_the_newest_unfinished_folder_goes_on(tmp_path):
     begun(tmp_path, "20260104T000000-full")
     begun(tmp_path, "20260105T000000-quick", asked_for="as that")
     (tmp_path / "20260106T000000-quick").mkdir()
+    (begun(tmp_path, "20260107T000000-quick") / "options.txt").write_bytes(b"\xff")
     assert found(tmp_path) == newest
 
 

@@ -220,6 +220,11 @@ def test_first_attempts_that_fail_here_in_half_of_the_rounds_fail_though_the_sec
     assert row.note == "; ".join(told)
 
 
+def test_a_round_that_failed_for_good_counts_among_those_that_failed_at_first():
+    here = side([None, *STEADY[1:]])
+    assert change_of(here, side(STEADY), again=([*here][1:3], [])).verdict == "fails"
+
+
 def chance_that_any_fails(rounds, flaky_here, flaky_there, settings=1):
     """By the binomial distribution, where attempts fail with these probabilities."""
     first, twice = np.array([(first, twice) for first in range(rounds + 1) for twice in range(first + 1)]).T

@@ -4,9 +4,12 @@ import contextlib
 import io
 import re
 import signal
+import sys
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock, call
 
 import pandas
 import pytest
@@ -15,12 +18,13 @@ from rich.console import Console
 
 from common.errors import UserError
 from common.measurement import machine
+from common.paths import ROOT
 from common.records import manifest
 from common.records.files import read_record, write_record
 from common.records.matrix_products import MatrixRecord
 from common.records.presentation import FILE, Presentation, of_catalogue
 from common.sessions import compare
-from common.sessions.session import Options, Placed, Schedule, Stage, begin, rounds_of
+from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, report, rounds_of
 from tests.common.records.matrix_records import record
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -227,6 +231,42 @@ def test_stages_that_are_known_say_how_long_those_to_come_will_take():
         schedule.note(Launch("b"), 20.0, record("alone", {8: 0.5}))
     assert known.seconds_left() == 30.0
     assert unknown.seconds_left() is None
+
+
+def test_the_plan_has_every_stage_so_far_when_one_is_interrupted(run):
+    def names(stages):
+        return pandas.DataFrame({"launch": [launch.name for stage in stages for launch in stage.launches]})
+
+    stages = [Stage("probe", name, [Launch(name)]) for name in "abc"]
+    ran = run(making([], interrupted_at="c-1"), iter(stages), plan_table=names)
+    assert pandas.read_csv(ran.folder / "plan.csv")["launch"].tolist() == ["a-1", "b-1", "c-1"]
+
+
+# What a session says and ends with
+
+
+def test_words_are_printed_as_they_are_in_lines_of_a_width_of_their_own_where_nobody_looks(monkeypatch, capsys):
+    console = console_for(30)
+    console.print("[/] :smile:")
+    assert (console.width, capsys.readouterr().out) == (30, "[/] :smile:\n")
+    monkeypatch.setenv("COLUMNS", "41")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert console_for(30).width == 41
+
+
+def test_a_report_is_made_by_a_program_of_its_own_or_it_is_said_how_to_make_it_elsewhere(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    ran = Mock(return_value=SimpleNamespace(returncode=3))
+    monkeypatch.setattr("subprocess.run", ran)
+    found = Mock(return_value=object())
+    monkeypatch.setattr("importlib.util.find_spec", found)
+    assert report("reports", Path("here"), Path("out.pdf")) == 3
+    paths = ["--results", str(tmp_path / "here"), "--out", str(tmp_path / "out.pdf")]
+    assert ran.call_args == call([sys.executable, "-m", "reports", *paths], cwd=ROOT)
+    assert found.call_args == call("typst")
+    found.return_value = None
+    assert report("reports", Path("here"), Path("out.pdf")) == 0
+    assert capsys.readouterr().out.startswith("typst isn't installed: `nox -s report -- --results here` writes")
 
 
 # Allocations of Slurm's
