@@ -1,6 +1,7 @@
 """common/sessions/folder.py: what was interrupted goes on in its folder, what makes it begin anew, and what doesn't."""
 
 import os
+import re
 import subprocess
 import sys
 from itertools import pairwise
@@ -52,6 +53,7 @@ def test_the_order_is_that_with_which_the_folder_was_begun_and_else_the_one_aske
     assert [order_seed(tmp_path, asked_for) for asked_for in (5, 6, None)] == [5, 5, 5]
     own = [order_seed(tmp_path / name, None) for name in "abcabc"]
     assert len({*own}) == 3
+    assert max(own) > 1000
     assert own[:3] == own[3:]
 
 
@@ -77,7 +79,7 @@ def test_a_new_folder_keeps_the_variables_which_are_shown_on_one_line_and_goes_o
         if value:
             monkeypatch.setenv("OMP_WAIT_POLICY", value)
         new = found(tmp_path / "results" / str(value is None))
-        assert new.name.endswith("-quick")
+        assert re.fullmatch(r"\d{8}T\d{6}-quick", new.name)
         assert found(new.parent) == new
         assert variables.in_words(variables.read(new)) == words
 
