@@ -221,6 +221,8 @@ def test_a_leader_is_equivalent_to_who_is_within_the_margin_and_not_the_fastest_
 def test_conditions_have_their_leaders_in_the_order_of_the_cells_also_a_series_with_nobody_beside_it():
     found = table(observed({"slow": [2 * each for each in TIMES], "fast": TIMES}, x=128), observed({"only": TIMES}))
     rows = leaders(medians(found), everyone(found))[["x", "series", "verdict", "n"]].to_numpy().tolist()
+    elsewhere = table(*(observed({"slow": TIMES, "fast": TIMES}, x=size) for size in (128, 64)))
+    assert everyone(elsewhere)["x"].tolist() == [128.0, 64.0]
     assert rows == [[128.0, "fast", "fastest", 6], [64.0, "only", "not ranked", 0]]
 
 

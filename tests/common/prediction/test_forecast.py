@@ -1,8 +1,12 @@
 """common/prediction/forecast.py: the answers."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from common.prediction.forecast import most_workers, predictions, scenario_of
+from common.declarations.catalogue import find
+from common.prediction.forecast import assumptions, digest_of, most_workers, predictions, scenario_of
 from common.prediction.message_costs import Wire
 from common.prediction.model import fit
 from tests.common.prediction.made_up import make_measured, scenario
@@ -14,9 +18,16 @@ def forecast(measured, asked):
 
 def test_a_prediction_says_which_scenario_it_is_of():
     asked = scenario(workers=8, rows=96, wire=Wire(1e9, 0.001), crowding=2.0)
-    [row] = forecast(make_measured(), [asked])
+    measured = make_measured()
+    found = predictions(measured, [asked], ["somewhere"])
+    [row] = found.predicted
     assert scenario_of(row) == asked
     assert row.oversubscribed
+    assert row.colors == [*find("torch_ddp").family.colors]
+    assert (found.sources, found.assumptions) == (["somewhere"], assumptions(measured))
+    assert found.digest == digest_of(fit(measured)) != digest_of(fit(make_measured(rest=0.0)))
+    assert found.predicted_at.endswith("+00:00")
+    assert "none takes more than 1.00 times the median" in " ".join(assumptions(replace(measured, ratios=np.array([]))))
 
 
 def test_the_bandwidth_for_90_percent_is_the_least_that_gives_it():
@@ -45,7 +56,13 @@ def test_half_efficiency_is_where_doubling_crosses_it():
     [row] = forecast(make_measured(), [scenario(workers=8)])
     model = fit(make_measured())
     alone, most = model.seconds(scenario()), row.half_efficiency_workers
+    assert most in [2**power for power in range(17)]
     assert alone / model.seconds(scenario(workers=most)) >= 0.5 > alone / model.seconds(scenario(workers=2 * most))
+
+
+def test_with_rows_enough_efficiency_never_falls_to_half():
+    [row] = forecast(make_measured(), [scenario(workers=2, rows=10**7)])
+    assert row.half_efficiency_workers is None
 
 
 def test_a_pipeline_has_as_many_stages_as_layers_at_most():

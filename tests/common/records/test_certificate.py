@@ -2,13 +2,15 @@
 
 import dataclasses
 import math
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from common.contract import oracle
+from common.contract import dataset, model, oracle
+from common.errors import UserError
 from common.launching.planned import PlannedLaunch
 from common.records import certificate
 from common.records.certificate import DEVIATES, FOLLOWS, NOT_COMPARED, REASONS, Certificate
@@ -141,6 +143,18 @@ def test_a_comparison_says_what_was_launched_and_holds_its_losses_beside_the_ora
     assert comparison.note == "3,100 rows counted, 6,400 expected."
     assert len(comparison.losses) == 50
     assert math.isnan(comparison.losses[0])
+
+
+def test_an_oracle_is_of_the_same_rows_and_takes_no_more_than_is_tried(monkeypatch):
+    record, rows = make_record(task=SMOOTH), dataset.load(SMOOTH).sha256
+    assert len(certificate.trajectory_of(changed(record, data_sha256=rows)).losses) == 20
+    with pytest.raises(UserError, match="aren't those of the data set on this machine"):
+        certificate.trajectory_of(changed(record, data_sha256="0" * 64))
+    operations = model.operations(SMOOTH) * 64 * 20
+    for most, is_tried in ((operations, True), (operations - 1, False)):
+        monkeypatch.setattr(certificate, "MOST_OPERATIONS", most)
+        with nullcontext() if is_tried else pytest.raises(UserError, match="launch less"):
+            certificate.trajectory_of(record)
 
 
 def test_final_weights_are_found_where_the_record_says_or_else_beside_it(tmp_path):

@@ -120,6 +120,13 @@ def test_the_rounds_needed_show_equal_ones_to_be_alike_in_four_of_five_families(
     assert n < 20 or enough < 0.83
 
 
+def test_by_interval_the_rounds_needed_are_those_of_half_the_level_of_each_of_a_family():
+    family = drawn(6, 8, 0.0, 0.1, 0.2, spread=0.05)
+    for by_interval, level in (({}, FAMILY_ERROR / 3), ({"by_interval": True}, FAMILY_ERROR / 6)):
+        for logs, each in zip(family, paired.judge(family, **by_interval), strict=True):
+            assert each.needed == paired.rounds_needed(np.std(logs, ddof=1), 8, level, MARGIN)
+
+
 def test_comparisons_of_few_rounds_change_nothing():
     told = drawn(4, 6, 0.0, 0.02, 0.1)
     few = [logs[:3] for logs in told]
