@@ -161,7 +161,7 @@ def optimizers(strategy: Strategy, workers: int) -> list[dict[str, float]]:
 def own_controls(name: str) -> tuple[str, ...]:
     """What can be broken in the strategy's own exchange, by the keys of its dictionary in its folder's controls.
 
-    They import a framework, for whose names mocks stand here.
+    The module imports a framework, which isn't installed here, so mocks stand for every name that it doesn't assign.
     """
     path = controls_path(strategies()[name])
     body = ast.parse(path.read_text(encoding="utf-8")).body if path.exists() else []
