@@ -146,7 +146,7 @@ def catalogue_of(monkeypatch):
 
 
 @pytest.fixture
-def known(declare, catalogue_of):
+def strategies_of_each_kind(declare, catalogue_of):
     """One strategy of each kind, in two families, by name, which are all that the catalogue has."""
     other = dataclasses.replace(declare().family, title="Other")
     declared = [

@@ -32,14 +32,14 @@ def names(**scope):
     return [strategy.name for strategy in Scope(**scope).chosen]
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("strategies_of_each_kind")
 def test_the_quick_profile_has_one_strategy_in_processes_of_each_family_and_the_full_one_all():
     assert names() == ["one_threads", "two_servers"]
     assert names(profile="full") == ["one_threads", "one_hand", "one_pieces", "one_met", "two_servers"]
     assert names(strategies=("one_hand",)) == ["one_hand"]
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("strategies_of_each_kind")
 def test_a_round_has_each_strategy_undisturbed_started_again_and_in_its_own_ways():
     found = [
         (each.strategy.name, each.task.inject, each.task.restarts, label(each.options))
@@ -64,7 +64,7 @@ def test_over_hosts_are_the_strategies_that_can_be_there_and_the_faults_of_hosts
     assert {(each.hosts, each.bandwidth_bits_per_second) for each in launches(scope, 1)} == {(2, 1e8)}
 
 
-@pytest.mark.usefixtures("known")
+@pytest.mark.usefixtures("strategies_of_each_kind")
 def test_a_launch_that_was_refused_has_an_account_with_its_round(monkeypatch, tmp_path):
     monkeypatch.setattr(faults, "run_planned", lambda *_: None)
     [_, planned] = launches(Scope(strategies=("one_threads",)), 3)

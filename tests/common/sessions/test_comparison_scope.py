@@ -34,11 +34,13 @@ def launches_of(scope, repetition=1, seed=0):
 # The worlds
 
 
-def test_what_is_quick_where_it_is_made_is_left_out_with_the_remedy_elsewhere(known, declare, catalogue_of):
+def test_what_is_quick_where_it_is_made_is_left_out_with_the_remedy_elsewhere(
+    strategies_of_each_kind, declare, catalogue_of
+):
     family = dataclasses.replace(declare().family, environment="elsewhere", imports="no_such_module")
     made = declare("three_made", base="one_alone", quick_where_made=True)
     unmade = declare("three_unmade", base="one_alone", quick_where_made=True, family=family)
-    catalogue_of(*known.values(), made, unmade)
+    catalogue_of(*strategies_of_each_kind.values(), made, unmade)
     assert {strategy.name for strategy, _ in worlds(Scope())} == QUICK | {"three_made"}
     remedy = "elsewhere isn't installed: run `nox -s elsewhere` once, which makes its environment."
     assert not_made(Scope()) == {"three_unmade": remedy}
@@ -58,7 +60,9 @@ def test_what_is_quick_where_it_is_made_is_left_out_with_the_remedy_elsewhere(kn
         (2, {"strategies": ("one_threads", "two_servers"), "workers": (8, 4)}, {"one_threads": 4, "two_servers": 4}),
     ],
 )
-def test_the_main_world_is_the_largest_with_a_core_for_each_process(known, monkeypatch, count, scope, workers):
+def test_the_main_world_is_the_largest_with_a_core_for_each_process(
+    strategies_of_each_kind, monkeypatch, count, scope, workers
+):
     monkeypatch.setattr(limits, "usable_cores", lambda: count)
     assert {name: size.workers for name, size in comparison_scope.main_worlds(Scope(**scope)).items()} == workers
 
@@ -76,11 +80,13 @@ VIRTUAL, REAL = (Hosts(count=4, slots=2, cores=1, cores_together=cores) for core
     ],
     ids=["threads of workers", "processes beside them", "virtual hosts share cores", "real ones have their own"],
 )
-def test_more_threads_than_cores_are_oversubscribed(known, monkeypatch, name, spread, fitting, oversubscribed):
+def test_more_threads_than_cores_are_oversubscribed(
+    strategies_of_each_kind, monkeypatch, name, spread, fitting, oversubscribed
+):
     monkeypatch.setattr(limits, "usable_cores", lambda: 4)
     scope = Scope(spread=spread)
-    assert not comparison_scope.is_oversubscribed(scope, known[name], fitting)
-    assert comparison_scope.is_oversubscribed(scope, known[name], oversubscribed)
+    assert not comparison_scope.is_oversubscribed(scope, strategies_of_each_kind[name], fitting)
+    assert comparison_scope.is_oversubscribed(scope, strategies_of_each_kind[name], oversubscribed)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +102,7 @@ def test_more_threads_than_cores_are_oversubscribed(known, monkeypatch, name, sp
         ),
     ],
 )
-def test_over_hosts_workers_are_placed_evenly_on_as_many_as_have_the_slots(known, hosts, placements):
+def test_over_hosts_workers_are_placed_evenly_on_as_many_as_have_the_slots(strategies_of_each_kind, hosts, placements):
     scope = Scope(strategies=("one_threads",), workers=(1, 2, 4), spread=Hosts(cores=2, **hosts))
     assert [size for _, size in worlds(scope)] == [Size(*each) for each in placements]
 
@@ -192,12 +198,12 @@ def expanded(text):
         ),
     ],
 )
-def test_a_scope_has_these_launches_in_its_first_round_and_no_others(known, name, scope, launches):
+def test_a_scope_has_these_launches_in_its_first_round_and_no_others(strategies_of_each_kind, name, scope, launches):
     found = launches_of(Scope(strategies=(name,), **scope))
     assert sorted(launch.name for launch in found) == sorted(f"{name}-{each}" for each in expanded(launches))
 
 
-def test_what_is_asynchronous_is_clocked_in_longer_windows_and_certified_over_more_steps(known):
+def test_what_is_asynchronous_is_clocked_in_longer_windows_and_certified_over_more_steps(strategies_of_each_kind):
     for launch in launches_of(Scope(profile="full", strategies=("two_servers",))):
         task, updates = launch.task, launch.options.updates
         if launch.purpose == "throughput":
@@ -212,7 +218,9 @@ def test_what_is_asynchronous_is_clocked_in_longer_windows_and_certified_over_mo
 
 
 @pytest.mark.parametrize("scope", [{"repetitions": 7}, {"profile": "full"}])
-def test_every_round_has_the_same_launches_once_in_an_order_of_its_seed_and_the_first_the_certificates(known, scope):
+def test_every_round_has_the_same_launches_once_in_an_order_of_its_seed_and_the_first_the_certificates(
+    strategies_of_each_kind, scope
+):
     first, second, again, other = (
         launches_of(Scope(**scope), repetition, seed) for repetition, seed in ((1, 1), (2, 1), (2, 1), (2, 2))
     )
@@ -245,12 +253,12 @@ def test_every_round_has_the_same_launches_once_in_an_order_of_its_seed_and_the_
         ({"margin": 0.0}, "--margin 0: give a share between 0 and 1"),
     ],
 )
-def test_a_scope_that_means_nothing_is_refused(known, values, words):
+def test_a_scope_that_means_nothing_is_refused(strategies_of_each_kind, values, words):
     with pytest.raises(UserError, match=words):
         Scope(**values)
 
 
-def test_the_table_has_a_row_per_launch_in_order(known):
+def test_the_table_has_a_row_per_launch_in_order(strategies_of_each_kind):
     rounds = [whole_round(Scope(), repetition, random.Random(0)) for repetition in (1, 2)]
     launches = [launch for each in rounds for launch in each.launches]
     table = comparison_scope.plan_table(rounds, order_seed=7, margin=0.02)
