@@ -195,6 +195,8 @@ class Episode:
     """Records that nobody may change any more."""
     cut: set[str] = field(default_factory=set[str])
     """Names of files that were cut."""
+    removed: set[str] = field(default_factory=set[str])
+    """Of these, those that a sentence asked to be deleted."""
 
     @property
     def results(self) -> Path:
@@ -209,7 +211,7 @@ class Episode:
 
 def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
     """Interrupt a session a few times, let it go on to its end, and look at what it left; returns what was done."""
-    name, kind = chance.choice(OFTEN), chance.choice(["session", "session", "session", "worker", "disk"])
+    name, kind = chance.choice(OFTEN), chance.choice(["session"] * 4 + ["worker", "disk"])
     reference, seconds = undisturbed("one worker" if name == "report" else name, above)
     folder = Path(tempfile.mkdtemp(prefix="episode-", dir=above))
     episode, before = Episode(name, kind, folder, command_of(name, folder)), files(folder)
@@ -220,7 +222,7 @@ def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
     is_mounted = kind == "disk" and APART in os.environ and name != "report"
     if is_mounted:
         fill_disk(episode, chance.randrange(8, 400), tally)
-    for _ in range(chance.randrange(2, 9) if kind == "session" else int(kind == "worker")):
+    for _ in range(chance.randrange(5, 20) if kind == "session" else int(kind == "worker")):
         interrupt_once(episode, chance, seconds, tally)
         tally.found += left(folder, before)
         if name != "report" and episode.finished:
@@ -229,6 +231,7 @@ def interrupt(chance: random.Random, above: Path, tally: Tally) -> str:
     for path in refused(episode):
         # That is the remedy in the sentence.
         path.unlink()
+        episode.removed.add(path.name)
         go_on_to_the_report(episode, tally)
     tally.found += left(folder, before)
     tally.found += lost(episode, reference)
@@ -256,7 +259,7 @@ def interrupt_once(episode: Episode, chance: random.Random, seconds: float, tall
     """Start the session, or go on with it, and disturb it at a random moment; note what it has made by then."""
     process = start(episode.command, episode.folder)
     what = chance.choice(TO_WORKER if episode.kind == "worker" else TO_SESSION)
-    moment = chance.uniform(0.2, chance.choice((5.0, 15.0, seconds)))
+    moment = chance.uniform(0.2, min(seconds, chance.choice((5.0, 15.0, seconds))))
     with suppress(subprocess.TimeoutExpired):
         process.wait(moment)
     if process.poll() is None:
@@ -271,7 +274,8 @@ def interrupt_once(episode: Episode, chance: random.Random, seconds: float, tall
         path = chance.choice(sorted(files))
         os.truncate(path, chance.randrange(path.stat().st_size + 1))
         episode.cut.add(path.name)
-        episode.kept.pop(path, None)
+        # Its launch is made again.
+        episode.kept = {kept: content for kept, content in episode.kept.items() if kept.stem != path.stem}
         episode.done.append(f"cut {path.name} to {path.stat().st_size} bytes")
     noted = next(iter(sorted(episode.results.glob("*/command.txt"))), None)
     if noted and noted.name not in episode.cut and episode.name != "report":
@@ -349,7 +353,7 @@ def lost(episode: Episode, reference: Path) -> Iterator[str]:
     records = record_paths(finished[0]) if episode.kind in ("worker", "disk") else []
     failed = {path.stem for path in records if b'"status": "failed"' in path.read_bytes()}
     missing = {each for each in expected - there if Path(each).stem not in failed or each.endswith((".json", ".log"))}
-    yield from (f"{name} is missing" for name in sorted(missing))
+    yield from (f"{name} is missing" for name in sorted(missing) if Path(name).name not in episode.removed)
     yield from (f"{name} is left" for name in sorted(there - expected))
     differences = manifest.in_words(manifest.check(finished[0]))
     outputs = [episode.folder / name for name in ("report.html", "output")]
