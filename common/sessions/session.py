@@ -256,7 +256,8 @@ class Session:
         if f"{launch.name}.json" not in manifest.read(self.folder):
             return None
         try:
-            if damaged := next((name for name in not_as_left if name.startswith(f"{launch.name}.")), None):
+            # In whichever folder: another commit's launch has one of its own.
+            if damaged := next((name for name in not_as_left if f"/{launch.name}." in f"/{name}"), None):
                 raise UserError(f"{damaged} isn't as it was left.")
             return read(self.folder / f"{launch.name}.json")
         except UserError as error:

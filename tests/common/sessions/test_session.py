@@ -161,11 +161,12 @@ def test_a_session_that_goes_on_makes_what_is_missing_or_failed_in_the_order_in_
     assert (again.folder / "command.txt").read_text() == f"nox -s mine -- --results {results} --order-seed 11\n"
 
 
-def lose_a_file_of_the_launch(folder):
-    weights = folder / "a-1.safetensors"
-    weights.touch()
-    manifest.note(folder, [weights])
-    weights.unlink()
+def lose(folder, name):
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    manifest.note(folder, [path])
+    path.unlink()
 
 
 @pytest.mark.parametrize(
@@ -175,9 +176,11 @@ def lose_a_file_of_the_launch(folder):
         (lambda folder: (folder / "a-1.json").write_text("damaged"), ["a-1", "b-1"]),
         (lambda folder: (folder / "a-1.json").open("a").write("\n"), ["a-1", "b-1"]),
         (lambda folder: (folder / "a-1.json").unlink(), ["a-1", "b-1"]),
-        (lose_a_file_of_the_launch, ["a-1", "b-1"]),
+        (partial(lose, name="a-1.safetensors"), ["a-1", "b-1"]),
+        (partial(lose, name="other/a-1.json"), ["a-1", "b-1"]),
+        (partial(lose, name="aa-1.json"), ["b-1"]),
     ],
-    ids=["it wasn't noted", "it is damaged", "it was edited", "it is gone", "its weights are gone"],
+    ids=["not noted", "damaged", "edited", "gone", "weights are gone", "another commit's is gone", "another's is gone"],
 )
 def test_a_launch_of_which_not_all_is_known_to_be_whole_is_made_again(run, spoil, again):
     spoil(run(making([], interrupted_at="b-1")).folder)
