@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import datetime
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 
 import typst
 
@@ -80,9 +81,21 @@ def draw_all(drawings: Drawings) -> dict[str, bytes]:
 
     Drawing takes most of a report's time, so as many processes draw as there are cores.
     """
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("fork")) as pool:
+    cores = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(cores, get_context("fork"), initializer=_end_with_parent) as pool:
         drawn = [pool.submit(draw) for draw in drawings.values()]
         return dict(zip(drawings, (each.result() for each in drawn), strict=True))
+
+
+def _end_with_parent() -> None:
+    """Have a process of a pool end when its parent was killed: by itself it waits for work (cpython issue 111873)."""
+
+    def wait() -> None:
+        if parent := parent_process():
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def write(out: Path, content: dict[str, object], drawings: Drawings) -> None:

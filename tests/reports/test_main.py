@@ -5,15 +5,18 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pandas as pd
+import psutil
 import pytest
 
 from common.errors import UserError
 from common.paths import ROOT
 from reports.__main__ import write_report
 from reports.tables.results import newest_comparison
+from tests.launching import is_running
 from tests.reports.materials import material_of
 from tests.reports.pieces import pages_of
 from tests.reports.records import HOST, make_record, named, over_hosts, unfinished, write_all
@@ -89,6 +92,18 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_made(tmp_pa
 def test_an_appendix_has_every_table_in_the_pdf(folder, tmp_path):
     write_report(folder, tmp_path / "report.pdf", appendix=True)
     assert pages_of((tmp_path / "report.pdf").read_bytes()) > 5
+
+
+def test_the_processes_that_draw_end_with_a_report_that_is_killed():
+    program = "from functools import partial; from time import sleep; from reports.render import shell; "
+    program += "shell.draw_all({number: partial(sleep, 600) for number in range(2)})"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT) as process:
+        report = psutil.Process(process.pid)
+        while process.poll() is None and len(drawing := report.children()) < min(2, len(os.sched_getaffinity(0))):
+            time.sleep(0.05)
+        process.kill()
+    psutil.wait_procs(drawing, timeout=30)
+    assert not [each for each in drawing if is_running(each)]
 
 
 def test_without_a_folder_the_newest_comparison_is_taken(tmp_path):
