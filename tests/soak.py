@@ -129,7 +129,7 @@ def main() -> None:
                 about = change_records(chance, Path(folder), arguments.changes, tally)
             else:
                 about = interrupt(chance, Path(folder), tally)
-            console.print(f"{number:>4} {about}: {'; '.join(tally.found[found:]) or 'well'}")
+            console.print(f"{number:>4} {about}: {'; '.join(dict.fromkeys(tally.found[found:])) or 'well'}")
             if tally.found[found:]:
                 console.print(f"     Again: nox -s soak -- --seed {seed} --episode {number}")
     table = Table("what", "how often")
