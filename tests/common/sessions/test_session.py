@@ -24,7 +24,7 @@ from common.records.files import read_record, write_record
 from common.records.matrix_products import MatrixRecord
 from common.records.presentation import FILE, Presentation, of_catalogue
 from common.sessions import compare
-from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, report, rounds_of
+from common.sessions.session import Options, Placed, Schedule, Stage, begin, console_for, in_words, report, rounds_of
 from tests.common.records.matrix_records import record
 
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -102,17 +102,21 @@ def test_a_round_has_each_launch_once_in_an_order_of_its_own_which_the_seed_deci
 def test_every_launch_of_every_round_is_made_and_said_as_it_is_and_the_session_is_finished(run, monkeypatch):
     clock, made = iter(range(0, 1000, 5)), []
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    ran = run(making(made, fail=["b-1"]), [ROUNDS[0], Stage("round", "[/round] 2", ROUNDS[1].launches)])
+    ran = run(
+        making(made, fail=["b-1"]),
+        [ROUNDS[0], Stage("round", "[/round] 2", ROUNDS[1].launches)],
+        words=lambda launch, record: in_words(launch, record) or f"({launch.name})",
+    )
     assert made == ["a-1", "b-1", "a-2", "b-2"]
     assert (ran.folder / "finished").exists()
     assert read_record(ran.folder / FILE, Presentation) == of_catalogue()
     assert [re.sub(r"\s+", " ", line).strip() for line in ran.printed.splitlines() if line][-6:] == [
         "round 1 of 2:",
-        "ok a-1 5.0 s",
+        "ok a-1 (a-1) 5.0 s",
         "failed b-1: It broke [/]. (log: its.log) 5.0 s",
         "[/round] 2, about 10 s left:",
-        "ok a-2 5.0 s",
-        "ok b-2 5.0 s",
+        "ok a-2 (a-2) 5.0 s",
+        "ok b-2 (b-2) 5.0 s",
     ]
 
 
