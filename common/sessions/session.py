@@ -251,7 +251,7 @@ class Session:
         launch = f"{name:<58} {words}" if status == "ok" else f"{name}: {words}"
         self.console.print(f"{status:>11}  {launch} {seconds:>6.1f} s", markup=False)
 
-    def _made(self, launch: L, read: Callable[[Path], R], not_as_left: Sequence[str]) -> R | None:
+    def _made(self, launch: Launch, read: Callable[[Path], R], not_as_left: Sequence[str]) -> R | None:
         """The record of a launch if it was noted; says why it counts as not run where a file of it is damaged."""
         if f"{launch.name}.json" not in manifest.read(self.folder):
             return None
