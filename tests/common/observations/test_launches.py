@@ -159,9 +159,9 @@ def test_a_launch_is_observed_by_its_times_and_without_exchange_they_are_of_that
 
 def test_a_round_is_the_plans_or_else_the_place_among_equals():
     assert observations().drop_duplicates("launch")["round"].tolist() == [1, 2, 1]
-    plan = pd.DataFrame({"launch": ["amber_ring-2w-02", "amber_ring-2w-00"], "repetition": [7, 8]})
+    plan = pd.DataFrame({"launch": ["amber_ring-2w-02", "amber_ring-2w-00"], "repetition": [0, 8]})
     found = observations(plan).drop_duplicates("launch").set_index("launch")["round"]
     assert found.dtype == int
-    assert found.drop("amber_ring-2w-01").to_dict() == {"amber_ring-2w-00": 8, "amber_ring-2w-02": 7}
+    assert found.drop("amber_ring-2w-01").to_dict() == {"amber_ring-2w-00": 8, "amber_ring-2w-02": 0}
     assert found["amber_ring-2w-01"] < 0
     assert {*in_rounds(observations(plan))["launch"]} == {"amber_ring-2w-00", "amber_ring-2w-02"}

@@ -233,6 +233,15 @@ def test_a_schedule_is_told_of_each_launch_and_of_those_before_an_interruption_w
     assert schedule.seconds_left() == 0
 
 
+def test_launches_whose_times_are_gone_count_as_taking_none(run, monkeypatch):
+    (run(making([], interrupted_at="b-1")).folder / "durations.csv").unlink()
+    schedule = Schedule(ROUNDS)
+    seconds, note = [], schedule.note
+    monkeypatch.setattr(schedule, "note", lambda *about: seconds.append(about[1]) or note(*about))
+    run(making([]), schedule)
+    assert seconds[0] == 0 < seconds[1]
+
+
 def test_damaged_durations_are_refused_in_one_line(run, refusal):
     durations = run(making([], interrupted_at="b-2")).folder / "durations.csv"
     durations.write_text("launch,seconds\na-1,soon\n")
