@@ -61,6 +61,14 @@ def test_waiting_for_rows_counts_by_the_median_window_and_the_rank_that_waits_lo
     assert launches["measured_seconds"][0] == pytest.approx(0.06)
 
 
+def test_ranks_spread_by_the_slowest_over_the_median_one_within_each_window():
+    record = varied("amber_ring", 2, (1.0, 1.0, 1.0), exchange=False)
+    seconds = {(0, 20): 0.1, (1, 20): 0.3, (0, 30): 1.0, (1, 30): 1.0, (0, 40): 0.2, (1, 40): 0.3}
+    windows = [structs.replace(window, seconds=seconds[window.rank, window.step]) for window in record.windows]
+    # 0.3 over 0.2, 1 over 1, and 0.3 over 0.25.
+    assert table(named(changed(record, windows=windows)))["rank_spread"].tolist() == pytest.approx([1.2])
+
+
 def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
     record = make_record()
     stopping = changed(record, task=dataclasses.replace(record.task, checkpoint_steps=10, checkpoint=Path("w")))
