@@ -1,9 +1,9 @@
 """Interrupt sessions and change their records at random until the time is over, and look for what is lost or left.
 
-To start it: `nox -s soak -- --minutes 60`. An episode starts a session of torch's, and kills, stops or fills it up a
-few times, or cuts one of its files. Then the command that the session itself has noted goes on with it, until it ends.
-Every other episode changes records, manifests and plans of a finished session, and reads them into a report's tables.
-The exit status is 1 where anything was found, and each finding is printed with the command that repeats its episode.
+To start it: `nox -s soak -- --minutes 60`. An episode starts a session of torch's, and kills, stops or fills it up
+several times, or cuts one of its files. Then the command that the session itself has noted goes on until it ends. Every
+other episode changes records, manifests and plans of a finished session, and reads them into a report's tables. The
+exit status is 1 where anything was found, and each finding is printed with the command that repeats its episode.
 
 All happens in namespaces of its own where the system allows them: a session's lock is the soak's alone there, and a
 disk can be full. Without them these episodes are left out.

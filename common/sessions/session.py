@@ -183,12 +183,12 @@ class Session:
         within rounds, and allocations are different machines. What was made of it isn't among the stages that return.
 
         `make` leaves a launch's record in the folder, and `read` reads one. A launch has been made where its record is
-        ok and was noted, and all that it left is as noted. `words` are said of each, and a `plan_table` of all stages
+        ok and was noted, and no file of it has changed. `words` are said of each, and a `plan_table` of all stages
         so far is kept in the folder.
         Raises UserError for damaged files of an interrupted session, and KeyboardInterrupt where it is to stop.
         """
         differences = manifest.check(self.folder)
-        not_as_left = (*differences.changed, *differences.missing)
+        damaged = (*differences.changed, *differences.missing)
         rounds = _Rounds[L](self.job)
         earlier = self._earlier_durations()
         typical = statistics.fmean(earlier.values()) if earlier else 0.0
@@ -212,7 +212,7 @@ class Session:
                     launch = rounds.renumbered(to_make.popleft())
                     title, path = f"{stage.title}{about}, {launch.name}", self.folder / f"{launch.name}.json"
                     progress.update(bar, completed=sum(seconds.values()), description=title, refresh=True)
-                    record = self._made(launch, read, not_as_left)
+                    record = self._record_of(launch, read, damaged)
                     if record is None and (again := rounds.begin_anew(launch)):
                         to_make.extendleft(reversed([*again, launch]))
                         # Their records stay, but no plan has them, so that nothing is compared with them.
@@ -251,14 +251,14 @@ class Session:
         launch = f"{name:<58} {words}" if status == "ok" else f"{name}: {words}"
         self.console.print(f"{status:>11}  {launch} {seconds:>6.1f} s", markup=False)
 
-    def _made(self, launch: Launch, read: Callable[[Path], R], not_as_left: Sequence[str]) -> R | None:
+    def _record_of(self, launch: Launch, read: Callable[[Path], R], damaged: Sequence[str]) -> R | None:
         """The record of a launch if it was noted; says why it counts as not run where a file of it is damaged."""
         if f"{launch.name}.json" not in manifest.read(self.folder):
             return None
         try:
             # In whichever folder: another commit's launch has one of its own.
-            if damaged := next((name for name in not_as_left if f"/{launch.name}." in f"/{name}"), None):
-                raise UserError(f"{damaged} isn't as it was left.")
+            if own := next((name for name in damaged if f"/{launch.name}." in f"/{name}"), None):
+                raise UserError(f"{own} has changed since, or is gone.")
             return read(self.folder / f"{launch.name}.json")
         except UserError as error:
             self.console.print(f"{launch.name} counts as not run: {error}", markup=False)
