@@ -22,6 +22,7 @@ from common.declarations.arguments import to_arguments
 from common.declarations.strategy import Options, name_of
 from common.errors import UserError
 from common.records.evidence import reading_of
+from common.records.files import RUN_AGAIN
 from common.records.training import Record
 
 FOLLOWS, DEVIATES, NOT_COMPARED = "follows", "deviates", "not compared"
@@ -189,8 +190,7 @@ def final_weights(record: Record, folder: Path) -> State:
         state = load_file(path)
     except (OSError, SafetensorError) as error:
         raise UserError(
-            f"The final weights {path} of {record.strategy} can't be read ({error}): "
-            "delete its record and run its launch again."
+            f"The final weights {path} of {record.strategy} can't be read ({error}): delete its record {RUN_AGAIN}."
         ) from error
     return {name: value for name, value in state.items() if not name.endswith(".momentum")}
 

@@ -15,7 +15,10 @@ from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Versioned
 
 Kind = TypeVar("Kind", bound=Versioned)
 
-_REMEDY = "delete it and run its launch again"
+RUN_AGAIN = "and its session's file `finished`, and run the same command again"
+"""What makes a launch again whose record is deleted; without a session there is no such file."""
+
+_REMEDY = f"delete it {RUN_AGAIN}"
 _MOST_LETTERS = 300
 
 EARLIER_VERSIONS = (3, 4)

@@ -19,7 +19,15 @@ from common.errors import UserError
 from common.records import ceiling, files
 from common.records.ceiling import Ceiling
 from common.records.collective_times import CollectivesRecord, Replayed
-from common.records.files import EARLIER_VERSIONS, damaged_records, read_record, read_records, to_json, write_record
+from common.records.files import (
+    EARLIER_VERSIONS,
+    RUN_AGAIN,
+    damaged_records,
+    read_record,
+    read_records,
+    to_json,
+    write_record,
+)
 from common.records.header import MOST, PRESENTATION, SCHEMA_VERSION, Host, Link, Machine, Virtual
 from common.records.quotation import Quotation
 from common.records.trace import Message
@@ -113,7 +121,7 @@ def test_a_number_that_is_not_finite_is_never_written_nor_taken_for_a_missing_on
 
 
 REFUSED = {
-    ("isn't a record that can be read (", "): delete it and run its launch again."): [
+    ("isn't a record that can be read (", f"): delete it {RUN_AGAIN}."): [
         "",
         '{"schema_version": 5',
         b"\xff\xfe\x00",
@@ -125,7 +133,7 @@ REFUSED = {
         '{"schema_version": 5, "reason": "\\ud800"}',
     ],
     ("never was a record of this program: ", "move it out of the folder."): ["[]", "{}", '{"dependencies": {}}'],
-    ("is of schema version ", ", this program reads 5: delete it and run its launch again."): [
+    ("is of schema version ", f", this program reads 5: delete it {RUN_AGAIN}."): [
         f'{{"schema_version": {version}}}' for version in ("2", "6", "3.0", '"3"', "true", "9" * 400, '"a\\nb"')
     ],
 }

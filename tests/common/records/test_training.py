@@ -15,7 +15,7 @@ from common.measurement import machine
 from common.measurement.machine import Pinning
 from common.measurement.record import Part, declared, of_launch, wire_bytes
 from common.measurement.world import World
-from common.records.files import read_record, write_record
+from common.records.files import RUN_AGAIN, read_record, write_record
 from common.records.header import Host, Virtual
 from common.records.site import Site
 from common.records.training import Memory, Record, Startup, Window
@@ -122,5 +122,5 @@ def test_a_record_whose_values_contradict_one_another_is_refused_with_its_file_a
     path = tmp_path / "record.json"
     write_record(path, make_record(workers=2))
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
-    with pytest.raises(UserError, match=f"{path} is damaged .*{re.escape(said)}.*: delete it and run its launch again"):
+    with pytest.raises(UserError, match=f"{path} is damaged .*{re.escape(said)}.*: delete it {RUN_AGAIN}"):
         read_record(path, Record)

@@ -218,7 +218,7 @@ def test_a_comparison_with_a_damaged_record_is_not_finished(compared, monkeypatc
         return ""
 
     monkeypatch.setattr(compare, "_in_words", damage)
-    with pytest.raises(UserError, match=r"json isn't a record that can be read.*run its launch again"):
+    with pytest.raises(UserError, match=r"json isn't a record that can be read.*run the same command again"):
         compared("--repetitions", "1")
     assert not list(tmp_path.glob("*/finished"))
 

@@ -163,6 +163,11 @@ def test_a_session_that_goes_on_makes_what_is_missing_or_failed_in_the_order_in_
     assert (first.order_seed, again.order_seed) == (7, 11)
     results = again.folder.parent
     assert (again.folder / "command.txt").read_text() == f"nox -s mine -- --results {results} --order-seed 11\n"
+    # By the remedy that damaged files are told with.
+    for name in ("b-2.json", "finished"):
+        (again.folder / name).unlink()
+    assert run(making(made)).folder == first.folder
+    assert made == ["b-1", "a-2", "b-2", "b-2"]
 
 
 def lose(folder, name):
