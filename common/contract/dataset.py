@@ -332,7 +332,7 @@ def _text(positions: int) -> dict[str, np.ndarray]:
     codes = np.frombuffer(content, np.uint8).astype(np.int64)
     codes = np.where(codes == ord("\n"), ord(" ") + TOKENS - 1, codes)
     tokens = codes[(codes >= ord(" ")) & (codes < ord(" ") + TOKENS)] - ord(" ")
-    if not 1 <= positions < len(tokens) // 20:
+    if positions >= len(tokens) // 20:
         raise UserError(f"--dimensions begins with {positions} positions, of a text of {len(tokens)}: give fewer.")
     cut = len(tokens) * 9 // 10
     windows = [

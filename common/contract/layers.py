@@ -129,7 +129,7 @@ class Convolution(Layer):
     def output_shape(self, shape: Shape) -> Shape:
         """(height, width, outputs)."""
         height, width = (edge + 2 * self.padding - self.size + 1 for edge in shape[:2])
-        if len(shape) != 3 or shape[2] != self.inputs or min(height, width) < 1:
+        if shape[2] != self.inputs or min(height, width) < 1:
             raise UserError(
                 f"A convolution of {self.size} x {self.size} and {self.inputs} channels can't read values of the shape "
                 f"{shape}: choose a --model for these data, or --preset mnist_lenet or mnist_cnn."
@@ -187,7 +187,7 @@ class Pool(Layer):
 
     def output_shape(self, shape: Shape) -> Shape:
         """(height / size, width / size, channels)."""
-        if len(shape) != 3 or shape[0] % self.size or shape[1] % self.size:
+        if shape[0] % self.size or shape[1] % self.size:
             raise UserError(
                 f"Squares of {self.size} x {self.size} pixels don't divide values of the shape {shape}: choose a "
                 "--model for these data, or --preset mnist_lenet or mnist_cnn."

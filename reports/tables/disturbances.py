@@ -85,7 +85,7 @@ def _shares(windows: pd.DataFrame) -> pd.DataFrame:
     shares = pd.DataFrame(
         {
             STEAL: lost["steal_seconds"] / core_seconds,
-            QUOTA: lost["stopped"] / lost["seconds"].clip(lower=TICK_SECONDS),
+            QUOTA: lost["stopped"] / lost["seconds"],
             OTHERS: (lost["taken"] / lost["cores_of_taken"].clip(lower=TICK_SECONDS)).clip(lower=0),
             SPIN: (speeds["spin_seconds"] / speeds["usual_spin_seconds"] - 1).fillna(0.0),
             CLOCK: (1 - speeds["clock_megahertz"] / speeds["usual_clock_megahertz"]).fillna(0.0),

@@ -98,8 +98,8 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFra
     Options of its own are compared with all of them at their default on the same hosts, a library's loop and one
     process with the strategy that its relation names, under the same label.
     """
-    trained = launch_table.assign(round=rounds(launch_table, plan))
-    trained = trained[trained["exchange"] & (trained["round"] >= 0)]
+    trained = in_rounds(launch_table.assign(round=rounds(launch_table, plan)))
+    trained = trained[trained["exchange"]]
     changed = [trained.assign(change=each, first=_first(trained, each)) for each in _CHANGES]
     default = trained[[*_SAME, "strategy", "bare_strategy", "seconds"]]
     default = default.rename(columns={"strategy": "first", "bare_strategy": "first_bare", "seconds": "first_seconds"})
@@ -109,8 +109,8 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFra
     times["factor"] = times["second_seconds"] / times["first_seconds"]
     medians = answers.in_columns(answers.medians(answers.of_rounds(times)), [*times])
     rows = pairs.drop_duplicates(_SECOND).drop(columns="first_seconds").join(medians, on=_SECOND)
-    rows = rows.sort_values(["regime", "workers", "first_bare", "bare_strategy", "label"])
-    rows = rows.sort_values("change", key=lambda each: each.map([*_CHANGES].index), kind="stable")
+    rows = rows.assign(place=rows["change"].map([*_CHANGES].index))
+    rows = rows.sort_values(["place", "regime", "workers", "first_bare", "bare_strategy", "label"])
     names = {"strategy": "second", "factor_low": "low", "factor_high": "high", "factor_n": "pairs"}
     return columns.table("factors", rows.rename(columns=names))
 
@@ -118,8 +118,8 @@ def factors(launch_table: pd.DataFrame, plan: pd.DataFrame | None) -> pd.DataFra
 def _first(trained: pd.DataFrame, change: str) -> pd.Series:
     """The strategy of each launch without the change; empty where nothing is changed."""
     if relation := _CHANGES[change]:
-        named = [relations.get(relation, "") for relations in trained["compared_with"]]
-        names = [name and name_of(name, label) for name, label in zip(named, trained["label"], strict=True)]
+        named = zip(trained["compared_with"], trained["label"], strict=True)
+        names = [name_of(others[relation], label) if relation in others else "" for others, label in named]
     else:
         about = zip(trained["bare_strategy"], trained["options"], trained["placement"], strict=True)
         names = [name_of(name, placement) if options else "" for name, options, placement in about]

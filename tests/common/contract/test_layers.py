@@ -18,7 +18,7 @@ KINDS = [
     (layers.Dense(4, 3), (4,)),
     (layers.Dense(4, 3, bias=False), (5, 4)),
     (layers.Convolution(2, 3, 3, padding=1), (5, 4, 2)),
-    (layers.Convolution(2, 3, 3, bias=False), (5, 4, 2)),
+    (layers.Convolution(2, 3, 3, bias=False), (3, 4, 2)),
     (layers.Pool("average"), (4, 2, 2)),
     (layers.Pool("maximum", 3), (6, 3, 2)),
     (layers.Reshape((2, 2, 1)), (4,)),
@@ -111,6 +111,7 @@ def test_no_position_of_a_text_is_told_what_comes_later():
     weights = model.initial_weights(task)
     texts = dataset.load(task).train_features[:2].copy()
     before = model.forward(task, weights, texts)
+    assert model.accuracy(task, weights, texts, before.argmax(axis=2)) == 1
     texts[:, 20:] = 0
     after = model.forward(task, weights, texts)
     assert after[:, :20] == pytest.approx(before[:, :20], rel=1e-5)
@@ -122,11 +123,12 @@ def test_a_kink_moves_the_jump_of_a_slope_and_its_distance_is_told():
     assert relu.kink_distance() == pytest.approx(1e-7)
     ones = np.ones((1, 3))
     assert [relu.backward(ones, kink)[0]().tolist() for kink in (0.0, 1e-6)] == [[[0, 1, 1]], [[0, 0, 1]]]
-    image = np.array([[3.0, 1.0], [3.0 - 1e-7, 0.0]]).reshape(1, 2, 2, 1)
-    pool = layers.Pool("maximum").forward({}, image)
+    image = np.array([[3.0, 1.0, 2.0], [3.0 - 1e-7, 0.0, 0.0], [0.0, 0.0, 0.0]]).reshape(1, 3, 3, 1)
+    pool = layers.Pool("maximum", 3).forward({}, image)
     assert pool.kink_distance() == pytest.approx(1e-7)
     by_inputs = [pool.backward(np.ones((1, 1, 1, 1)), kink)[0]().ravel().tolist() for kink in (0.0, -1e-6, 1e-6)]
-    assert by_inputs == [[1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]]
+    assert [each.index(1) for each in by_inputs] == [0, 0, 3]
+    assert [sum(each) for each in by_inputs] == [1, 1, 1]
     alike = layers.Pool("maximum").forward({}, np.ones((1, 2, 2, 1))).backward(np.ones((1, 1, 1, 1)), 0.0)[0]()
     assert alike.ravel().tolist() == [1, 0, 0, 0], "the first one"
     # The largest two of a square are apart by 0.5 and 7, and none is compared with another square's.
@@ -136,7 +138,7 @@ def test_a_kink_moves_the_jump_of_a_slope_and_its_distance_is_told():
     passed = residual.forward(dict.fromkeys(residual.shapes, np.eye(3)), np.array([[-2.0, 1e-7, 0.5]]))
     assert passed.kink_distance() == pytest.approx(1e-7)
     assert [passed.backward(ones, kink)[0]().tolist() for kink in (0.0, 1e-6)] == [[[1, 2, 2]], [[1, 1, 2]]]
-    assert layers.Pool("average").forward({}, image).kink_distance() == math.inf
+    assert layers.Pool("average", 3).forward({}, image).kink_distance() == math.inf
 
 
 def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_literature():
@@ -147,6 +149,12 @@ def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_liter
     assert model.operations(lenet) == 3 * forward
     assert [len(piece.shapes) for piece in model.pieces(lenet)] == [2] * 5
     assert [piece.output_shape for piece in model.pieces(lenet)] == [(14, 14, 6), (400,), (120,), (84,), (10,)]
+    for task, pool, image in ((lenet, "average", (5, 5, 16)), (cnn, "maximum", (6, 6, 64))):
+        for activation in ("tanh", "relu"):
+            named = model.named_layers(dataclasses.replace(task, activation=activation)).values()
+            bare = {each for each in named if isinstance(each, layers.Activation | layers.Pool)}
+            assert bare == {layers.Activation(activation), layers.Pool(pool)}
+        assert [each.image for each in named if isinstance(each, layers.Dense)] == [image, (), ()]
     assert model.parameter_bytes(cnn) // 4 == 320 + 18496 + 2304 * 600 + 600 + 600 * 120 + 120 + 1210
     block = 2 * 128 + (64 * 192 + 192) + (64 * 64 + 64) + (64 * 256 + 256) + (256 * 64 + 64)
     assert model.parameter_bytes(gpt) // 4 == 96 * 64 + 32 * 64 + 2 * block + 128 + 64 * 96 + 96
@@ -166,7 +174,10 @@ def test_parameters_pieces_and_operations_of_the_networks_are_those_of_the_liter
     assert [model.is_smooth(task) for task in (lenet, cnn, gpt, Task(), Task(dimensions=(64, 10)))] == [
         *(True, False, True, False, True)
     ]
-    for task in (lenet, cnn, gpt):
+    for task in (lenet, cnn, gpt, Task()):
+        attention = 3 * 2 * 4 * 32**2 * 64 if task == gpt else 0
+        of_leaves = sum(layer.operations(shape) for layer, shape in model.leaves(task))
+        assert 3 * of_leaves == model.operations(task) - attention
         pieces = model.pieces(task)
         assert [name for piece in pieces for name in piece.shapes] == model.parameter_names(task)
         assert 3 * sum(piece.operations for piece in pieces) == model.operations(task)
@@ -199,6 +210,12 @@ def test_a_kind_of_layer_is_one_class_and_one_case_in_each_framework(folder):
 def test_a_network_that_does_not_fit_is_refused(options, sentence):
     with pytest.raises(UserError, match=sentence):
         model.named_layers(Task(**options))
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 1), (4, 3, 1)])
+def test_squares_of_pixels_have_to_divide_both_edges(shape):
+    with pytest.raises(UserError, match="don't divide"):
+        layers.Pool("average").output_shape(shape)
 
 
 def test_kinds_of_layers_that_somebody_does_not_take_are_refused_by_their_names():

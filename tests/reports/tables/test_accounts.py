@@ -53,9 +53,10 @@ def memory(*records: Record) -> dict[str, dict]:
 def test_the_process_that_holds_most_and_the_largest_peak_count_where_records_tell_and_gradients_are_exchanged():
     silent = changed(varied("teal_amber", exchange=False), memory_bytes=[process(8)])
     sharded = holding("amber_sharded", process(5, 5, peak=330), process(6, 6, peak=300))
-    [row] = memory(sharded, silent, make_record("amber_library", 2)).values()
-    sizes = [row[name] for name in ("parameters", "gradients", "optimizer_state", "held", "above_import")]
-    assert sizes == [6e6, 6e6, 6e6, 18e6, 330e6]
+    others = [make_record("amber_library", 2), holding("amber_ring", {})]
+    [row] = memory(sharded, silent, *others).values()
+    sizes = [row[name] for name in ("parameters", "gradients", "optimizer_state", "held", "above_import", "n")]
+    assert sizes == [6e6, 6e6, 6e6, 18e6, 330e6, 1]
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,7 @@ def test_the_process_that_holds_most_and_the_largest_peak_count_where_records_te
 def test_factors_are_over_the_strategy_that_is_sharded(whole, sharded, held_factor, peak_factor):
     row = memory(holding("amber_ring", whole), holding("amber_sharded", sharded))["amber_sharded"]
     assert (row["held_factor"], row["peak_factor"]) == pytest.approx((held_factor, peak_factor), nan_ok=True)
+    assert math.isnan(row["held"]) == ("parameters" not in sharded)
 
 
 def test_sharding_is_compared_on_the_same_hosts_with_as_many_workers():
@@ -90,13 +92,15 @@ def test_sharding_is_compared_on_the_same_hosts_with_as_many_workers():
 def test_phases_are_medians_per_step_in_the_order_of_the_record():
     def traced(*seconds: float, **about: object) -> Record:
         """A launch of 60 steps, which waited so many seconds for each of two phases."""
-        phases = [{"name": name, "seconds": own, "meaning": ""} for name, own in zip("ab", seconds, strict=True)]
+        phases = [
+            {"name": name, "seconds": own, "meaning": name.upper()} for name, own in zip("ab", seconds, strict=True)
+        ]
         return changed(varied("teal_amber", **about), phases=phases[::-1])
 
     alone, silent = traced(0.03, 0.06, workers=1), traced(0.03, 0.06, workers=2, exchange=False)
     launches = [traced(0.03, seconds, workers=2) for seconds in (0.06, 0.12, 0.6)]
     found = material_of(*launches, alone, silent).phases
-    assert found["phase"].tolist() == ["b", "a"]
+    assert found[["phase", "meaning"]].to_numpy().tolist() == [["b", "B"], ["a", "A"]]
     assert found["seconds"].tolist() == pytest.approx([0.002, 0.0005])
     assert found["n"].tolist() == [3, 3]
     # Of a launch that went on only its own steps count.
@@ -115,7 +119,7 @@ def test_there_is_a_row_for_each_launch_with_exchange_over_several_hosts_that_te
         over_hosts(workers=1, hosts=1),
         make_record("amber_ring", 2),
     ]
-    [row] = material_of(record, *others).skews.itertuples()
+    [row] = material_of(*others, record).skews.itertuples()
     assert (row.strategy, row.workers, row.windows) == ("amber_ring, 2 hosts, 100 Mbit/s", 4, 4)
 
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from common.contract.oracle import LOSS_FLOOR
 from reports.tables import certificate
@@ -37,6 +38,10 @@ def test_asynchronous_launches_show_their_loss_beside_the_oracles_and_their_stal
     table = material_of(same, worse, folder=tmp_path).asynchronous
     assert abs(cell(table, "cobalt_servers", 2)["difference"]) < 1e-5
     assert cell(table, "cobalt_servers", 4)["difference"] > 0.05
+    lost = {name: np.full_like(value, math.nan) for name, value in load_file(tmp_path / "w.safetensors").items()}
+    save_file(lost, tmp_path / "lost.safetensors")
+    [row] = material_of(changed(same, checkpoint="lost.safetensors"), folder=tmp_path).asynchronous.itertuples()
+    assert row.difference == math.inf
     losses = table[["loss", "oracle_loss", "difference"]]
     assert losses["difference"].tolist() == (losses["loss"] / losses["oracle_loss"] - 1).tolist()
     alike = {"preset": "digits", "batch": 64, "seed": 3, "strategy": "cobalt_servers", "updates": 60, "note": ""}
@@ -51,8 +56,9 @@ def test_only_asynchronous_launches_of_several_workers_with_weights_are_asked_ho
         make_record("cobalt_servers", 2),
         make_record("amber_ring", 2, checkpoint="w.safetensors"),
         changed(varied("cobalt_servers", 2, exchange=False), checkpoint="w.safetensors"),
+        make_record("cobalt_servers", 4, checkpoint="w.safetensors"),
     ]
-    assert material_of(*records, folder=tmp_path).asynchronous.empty
+    assert material_of(*records, folder=tmp_path).asynchronous["workers"].tolist() == [4]
 
 
 @pytest.mark.filterwarnings("error")

@@ -42,6 +42,7 @@ def test_a_step_that_shows_more_than_its_messages_take_alone_meets_contention():
     assert times(row, "leftover") == pytest.approx((0.725, 0.7, 0.75))
     assert [row[f"{name}_seconds_n"] for name in ("exposed", "replay", "leftover")] == [6, 6, 6]
     assert (row["library"], row["source"]) == ("The library amber", "a tracer")
+    assert (row["oversubscribed"], len(row["replays"])) == (False, 6)
 
 
 def test_a_step_that_shows_less_than_its_messages_take_alone_overlaps():
@@ -88,12 +89,14 @@ def test_replays_that_tell_no_time_have_a_row_for_each_reason():
         replay(1.0, 2, cells=[no_size]),
         refused("It copies."),
         refused("It ended.", "failed"),
+        replay(1.0, 3, status="failed", reason="It broke."),
         replay(1.0, replayed=replayed("amber_ring-2w-77")),
         replay(1.0, hosts=over_hosts().hosts),
         traces=traces,
     )
     assert told == [
         ("amber_parts", 2, 1, "It left no messages."),
+        ("amber_ring", 2, 1, "It broke."),
         ("amber_ring", 2, 1, "Its launch amber_ring-2w-77 of the whole step wasn't measured."),
         ("amber_ring", 2, 1, "Its ranks were on several hosts, whose clocks aren't one."),
         ("amber_ring", 2, 1, "No such size."),

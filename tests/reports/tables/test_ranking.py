@@ -80,7 +80,9 @@ def test_what_convenience_costs_is_the_median_over_pairs_of_the_same_round():
 
 
 def test_the_table_has_every_change_of_one_thing_and_the_same_options_of_a_library():
-    records = [make_record(name, 2) for name in ("amber_ring", "amber_library", "teal_amber")]
+    # One without exchange makes no pair.
+    records = [varied("amber_ring", 2, exchange=False)]
+    records += [make_record(name, 2) for name in ("amber_ring", "amber_library", "teal_amber")]
     records += [varied(name, 2, (6.0,) * 3, compiled=True) for name in ("amber_ring", "amber_library")]
     records += [make_record("amber_threads", 2, rank_factors=(1.0,))]
     found = material_of(*records).factors
@@ -133,6 +135,8 @@ def test_who_is_not_ranked_stands_in_one_sentence_with_all_reasons():
         "wrong at 4, for not following the oracle; half, half_precision, other maths at 1 and 2, for computing other "
         "maths; a at 4 and servers at 4, for more threads than cores; c at 2 and d at 2, for too few rounds."
     )
+    assert said(words.not_ranked, material_of(*launches({"a": 1.0, "b": 1.0}, n=5))) == ""
+    assert said(words.not_ranked, material_of(mistaken(make_record("wrong", 2)))).startswith("wrong at 2, for not")
     tested = material.comparisons[material.comparisons["n"] >= 6]
     assert tested[["strategy", "other", "workers"]].to_numpy().tolist() == [["a", "b", 1], ["a", "b", 2]]
     assert material.ranking.unranked.set_index("strategy")["n"].to_dict() == {

@@ -135,7 +135,7 @@ def test_a_strategy_on_a_line_pays_from_where_the_line_says_and_the_sentence_nam
 
 
 def test_a_strategy_that_is_never_faster_never_pays_one_that_always_is_always_and_two_networks_make_no_line():
-    presets = PRESETS_OF_TWO_KINDS
+    presets = ("digits", "pathway", "mnist_lenet")
     slow = [each for preset in presets for each in launches(preset, 10 + 2 * on_the_line(preset))]
     fast = [each for preset in presets for each in launches(preset, on_the_line(preset, -9.0), "amber_threads")]
     few = [each for preset in presets[:2] for each in launches(preset, 15.0, "amber_library")]

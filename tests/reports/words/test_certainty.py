@@ -3,9 +3,10 @@
 from common.records import calibration
 from common.records.training import Record
 from reports.words import certainty
+from tests.changes import changed
 from tests.reports.materials import CALIBRATED, material_of, probe
 from tests.reports.pieces import items
-from tests.reports.records import HOST, make_record, named, unfinished
+from tests.reports.records import HOST, make_record, mistaken, named, unfinished
 
 
 def cautions_of(*records: Record) -> list[str]:
@@ -48,11 +49,16 @@ def test_a_calibration_beside_the_records_is_told_with_its_verdict(tmp_path):
 
 def test_why_launches_and_probes_failed_is_said_once_with_some_of_them_and_their_logs():
     failed = [unfinished("failed", "It ended with status 1.", "amber_ring") for _ in range(6)]
-    records = [make_record("amber_single"), *failed, unfinished("unsupported", "It has no GPU.", "teal_amber")]
+    failed = [changed(each, log=f"{place}.log") for place, each in enumerate(failed)]
+    refused = changed(unfinished("unsupported", "It has no GPU.", "teal_amber"), log=None)
+    records = [make_record("amber_single"), *failed, refused, mistaken(make_record("amber_ring", 4))]
     ceilings = [probe(status="failed", reason="It was ended.", products=[], exchange=[])]
-    told = items(certainty.section(material_of(*records, ceilings=ceilings)))
+    section = certainty.section(material_of(*records, ceilings=ceilings))
+    told = items(section)
     assert [each.partition("and 3 more. ")[2] for each in told if "status 1" in each] == [
-        "It ended with status 1. (log: some.log)"
+        "It ended with status 1. (log: 0.log, 1.log, 2.log and 3 more)"
     ]
-    assert "Unsupported: teal_amber-2w-07. It has no GPU. (log: some.log)" in told
+    assert "Unsupported: teal_amber-2w-07. It has no GPU." in told
+    assert [each for each in told if each.endswith(": amber_ring at 4, for not following the oracle.")]
+    assert section[-1]["small"], "The table of machine and versions."
     assert "Not probed: amber (Amber), digits. It was ended." in told
