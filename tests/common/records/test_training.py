@@ -19,6 +19,7 @@ from common.records.files import RUN_AGAIN, read_record, write_record
 from common.records.header import Host, Virtual
 from common.records.site import Site
 from common.records.training import Memory, Record, Startup, Window
+from tests.changes import changed
 from tests.reports.records import make_record
 
 HOSTS = [Host(name="host1", workers=2), Host(name="host2", workers=2)]
@@ -102,14 +103,19 @@ def test_a_launchs_record_has_what_every_rank_measured_but_what_is_no_number_and
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"examples_per_step": 0}, "without workers, rows or shards"),
+        *[({name: 0}, "without workers, rows or shards") for name in ("world_size", "examples_per_step", "shards")],
         ({"shards": 3}, "shards don't divide its rows"),
         ({"started_at": "2026-01-02T03:04:05"}, "started_at"),
+        ({"started_at": "soon"}, "started_at"),
         ({"first_step": 60}, "begins with a step"),
+        ({"first_step": 60, "windows": []}, "begins with a step"),
         ({"earlier_pieces": [{"steps": 1, "global_batch": 64}]}, "more steps than came before it"),
         ({"first_step": 9, "earlier_pieces": [{"steps": 9, "global_batch": 65}]}, "rows that no number of workers has"),
         ({"examples_by_rank": [60 * 64, 60 * 64, 0]}, "rows of more ranks than it has workers"),
-        ({"losses": [2.0] * 60}, "losses aren't the means of its shards' losses"),
+        (
+            {"losses": [1.000003 * loss for loss in make_record(workers=2).losses]},
+            "losses aren't the means of its shards' losses",
+        ),
         ({"final_accuracy": None}, "no final_accuracy"),
         ({"hosts": [{"name": "one", "workers": 1}]}, "its hosts have fewer workers than it has"),
         ({"host_bytes_per_step": [1.0]}, "aren't those of its hosts"),
@@ -124,3 +130,11 @@ def test_a_record_whose_values_contradict_one_another_is_refused_with_its_file_a
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
     with pytest.raises(UserError, match=f"{path} is damaged .*{re.escape(said)}.*: delete it {RUN_AGAIN}"):
         read_record(path, Record)
+
+
+def test_a_record_may_tell_of_pieces_before_it_and_of_losses_that_are_no_numbers(tmp_path):
+    record = make_record(workers=2, first_step=9, earlier_pieces=[{"steps": 9, "global_batch": 128}])
+    diverged = changed(record, losses=[None] * 2, shard_losses=[[1.0, None], [None, None]])
+    for each in (record, diverged):
+        write_record(tmp_path / "record.json", each)
+        assert read_record(tmp_path / "record.json", Record) == each

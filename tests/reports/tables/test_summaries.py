@@ -100,6 +100,7 @@ def test_a_launch_that_ended_is_told_by_its_record():
     found = summaries.endings({"a": record, "b": checkpoints, "c": make_record()}, None)
     assert found["for_speed"].tolist() == [True, False, True]
     assert found["ending"].tolist() == ["failed", "failed", "ok"]
+    assert (found["reason"].iloc[2], found["log"].iloc[2]) == ("", "")
     assert found.to_dict("records")[0] == (
         {"launch": "a", "strategy": record.name, "bare_strategy": "amber_ring", "preset": "digits", "scaling": "weak"}
         | {"workers": 2, "ending": "failed", "reason": "It was killed.", "log": "some.log", "for_speed": True}

@@ -24,6 +24,17 @@ def test_several_machines_and_variables_that_python_obeys_are_cautions_where_the
     assert f"Several machines: {machines}. Likely cause: " in str(cautions_of(make_record(), there))
 
 
+def test_launches_of_other_code_and_other_versions_are_cautioned():
+    old, new = (make_record(git_commit=letter * 40, versions={"torch": letter}) for letter in "ab")
+    touched = make_record(git_commit="b" * 40 + "+0123", versions={"torch": "b"})
+    assert not [each for each in cautions_of(old, old) if "code" in each or "versions" in each]
+    code = "Launches of changed or different code: "
+    assert [each.partition(". ")[0] for each in cautions_of(old, new)[-2:]] == [
+        *(f"{code}{'a' * 12}; {'b' * 12}", "Several versions of one library: torch a, b"),
+    ]
+    assert cautions_of(touched)[-1].startswith(f"{code}{'b' * 12}+changes. ")
+
+
 def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
     steady = [make_record("amber_ring", 1, (2.0 + index / 1000,) * 4) for index in range(6)]
     outlying = make_record("amber_ring", 1, (4.0,) * 4)
@@ -35,6 +46,10 @@ def test_an_outlying_launch_a_slow_start_and_a_wide_spread_are_each_cautioned():
         "rounds on a quiet machine."
     )
     assert "amber_single at 1" in found["First windows slower than later ones"]
+    near = [(2.0, 2.1, 2.2, 2.3, 2.4, 2.2, 2.55), (2.0, 2.0, 2.001, 2.001, 2.002, 2.002, 2.1)]
+    for times in near:
+        records = [make_record("amber_ring", 1, (time,) * 4) for time in times]
+        assert not [each for each in cautions_of(*records) if each.startswith("An outlying launch")]
     assert all(" Likely cause: " in each and " Remedy: " in each for each in found.values())
 
 

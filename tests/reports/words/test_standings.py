@@ -61,7 +61,10 @@ def test_the_largest_tested_number_of_workers_is_ranked():
     records = [*in_rounds("amber_ring", 2.0, 1), *in_rounds("amber_library", 4.0, 1)]
     few = [make_record("amber_ring", 2), make_record("amber_library", 2)]
     assert {*rows_of(*records, *few)["workers"]} == {1}
-    assert {*rows_of(*few)["workers"]} == {2}
+    untested, alone = rows_of(*few), rows_of(*in_rounds("amber_ring", 3.0))
+    assert ({*untested["workers"]}, untested["relative"].min(), {*alone["verdict"]}) == ({2}, 1.0, {UNDECIDED})
+    noisy = [make_record(name, 2, (each,) * 3) for name in ("a", "b") for each in (3, 4, 5, 4, 3, 5)]
+    assert {*rows_of(*noisy, *noisy[3:9])["verdict"]} == {UNDECIDED}
 
 
 def test_who_is_not_ranked_stands_last_however_fast():
@@ -70,6 +73,7 @@ def test_who_is_not_ranked_stands_last_however_fast():
     rows = rows_of(*in_rounds("amber_library", 5.0), *wrong, *in_rounds("amber_ring", 4.0), *rounded)
     assert rows["strategy"].tolist() == ["amber_ring", "amber_library", rounded[0].name, "amber_sharded"]
     assert rows["verdict"].tolist() == [FASTEST, SLOWER, NOT_RANKED, NOT_RANKED]
+    assert rows["reason"].tolist() == ["", "", "for computing other maths", "for not following the oracle"]
 
 
 @pytest.mark.parametrize(
