@@ -120,7 +120,7 @@ def test_a_launchs_record_has_what_every_rank_measured_but_what_is_no_number_and
         ({"hosts": [{"name": "one", "workers": 1}]}, "its hosts have fewer workers than it has"),
         ({"host_bytes_per_step": [1.0]}, "aren't those of its hosts"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
 def test_a_record_whose_values_contradict_one_another_is_refused_with_its_file_and_what_is_wrong(
     tmp_path, fields, said
