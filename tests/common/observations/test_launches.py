@@ -75,6 +75,10 @@ def test_launches_that_stop_for_checkpoints_are_no_part_of_the_throughput():
     assert len(table(named(record, stopping))) == 1
 
 
+def test_the_first_of_two_windows_is_compared_with_none():
+    assert math.isnan(table(named(make_record(milliseconds=(2.0, 2.0))))["first_window_ratio"].item())
+
+
 # What may be pooled
 
 
@@ -101,8 +105,9 @@ def test_launches_are_of_one_regime_whatever_their_seed_and_of_another_with_a_gp
     same = dataclasses.replace(record.task, seed=9, record=Path("elsewhere.json"), deadline_seconds=60.0, workers=None)
     launches = table(named(record, changed(record, task=same)))
     assert launches["regime"].nunique() == 1
-    records = named(make_record(), make_record(device="Some GPU"))
-    processor, gpu = table(records)["regime"]
+    records = named(make_record(), make_record(device="2 x CPU"), make_record(device="Some GPU"))
+    processor, cores, gpu = table(records)["regime"]
+    assert processor == cores
     assert processor.endswith("; cpu on 2 cores of Some CPU")
     assert gpu.endswith("; Some GPU on 2 cores of Some CPU")
 
@@ -117,6 +122,9 @@ def test_asynchronous_launches_stand_beside_launches_of_the_same_work_where_ther
         "--preset digits --scaling weak",
         "--preset digits --scaling weak --batch 32 --steps 350 --window-steps 100",
     ]
+    failed = changed(unfinished("failed", "It broke."), task=clocked("amber_ring", 300, 25).task)
+    [task] = table(named(failed, clocked("cobalt_servers", 350, 100)))["task"]
+    assert task.endswith("--steps 350 --window-steps 100")
 
 
 def test_hosts_are_pooled_with_their_like_alone():
