@@ -63,7 +63,11 @@ def rank(
     # Who shares fewer than six rounds with any other strategy of the family.
     most = pd.concat([pairs, pairs.assign(strategy=pairs["other"])]).groupby(CONFIGURATION)["n"].max()
     contenders = contenders.drop(columns="n").join(most, on=CONFIGURATION)
-    contenders["reason"] = contenders["reason"].mask(contenders["n"] < FEWEST_LAUNCHES, TOO_FEW_ROUNDS)
+    # Beside strategies that share rounds, one that shares none has 0.
+    shared = contenders.groupby(["regime", "workers", "placement"])["n"].transform("max")
+    contenders["n"] = contenders["n"].fillna(0 * shared)
+    is_rare = (contenders["n"] < FEWEST_LAUNCHES) & (contenders["reason"] == "")
+    contenders["reason"] = contenders["reason"].mask(is_rare, TOO_FEW_ROUNDS)
     unranked = contenders[contenders["reason"] != ""].fillna({"n": 0}).astype({"n": int})
     order = ["regime", "workers", "hosts", "speed", "placement"]
     pairs = pairs.sort_values([*order, "first_median", "strategy", "second_median", "other"])

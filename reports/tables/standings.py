@@ -34,7 +34,6 @@ def of_regime(material: Material, regime: str) -> pd.DataFrame:
     pairs = ranking.as_pairs(family)
     leader = answers.in_front(pairs) if len(pairs) else ""
     beside = answers.beside(pairs, leader).rename(columns={"series": "strategy", "ratio": "relative"})
-    is_undecided = (beside["verdict"] == UNDECIDED).any()
     unranked = ranking.of_regime(material.ranking.unranked, regime)[["strategy", "workers", "placement", "reason"]]
     limits = largest(ranking.of_regime(material.parts, regime))
     keys = ["preset", "global_batch", "strategy", "workers"]
@@ -51,8 +50,10 @@ def of_regime(material: Material, regime: str) -> pd.DataFrame:
     leads = rows["strategy"] == leader
     fastest = rows[leads | (not leader)]["samples_per_second"].max()
     rows["relative"] = rows["relative"].fillna(fastest / rows["samples_per_second"])
-    rows.loc[leads, "verdict"] = UNDECIDED if is_undecided else FASTEST
+    rows.loc[leads, "verdict"] = FASTEST
     rows["reason"] = rows["reason"].where(rows["verdict"].isna()).fillna("")
     rows["verdict"] = rows["verdict"].fillna((rows["reason"] != "").map({True: NOT_RANKED, False: UNDECIDED}))
+    if (rows["verdict"] == UNDECIDED).any():
+        rows.loc[leads, "verdict"] = UNDECIDED
     order = (rows["verdict"] == NOT_RANKED) * 2 + ~leads
     return rows.fillna({"certificate": ""}).loc[order.sort_values(kind="stable").index]

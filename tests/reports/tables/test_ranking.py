@@ -158,6 +158,15 @@ def test_who_shares_six_rounds_with_somebody_is_ranked_however_few_with_others()
     assert said(words.not_ranked, material) == ""
 
 
+def test_who_shares_no_round_with_anybody_is_not_ranked_beside_those_that_do():
+    records = [*launches({"a": 1.0, "b": 1.2}), *launches({"c": 1.5}, n=1)]
+    material = material_of(*records, rounds=[*range(1, 7), *range(1, 7), 7])
+    assert said(words.not_ranked, material) == "c at 2, for too few rounds."
+    assert material.ranking.unranked["n"].tolist() == [0]
+    alone = material_of(*launches({"a": 1.0}))
+    assert alone.ranking.unranked.empty
+
+
 def test_records_are_ranked_by_the_rows_that_they_compute():
     # 128 rows in 2 ms, and synchronous steps of 64 rows in 1.5 ms.
     material = material_of(*in_rounds("amber_ring", 2.0), *in_rounds("amber_parts", 1.5, examples_per_step=64))

@@ -67,6 +67,19 @@ def test_the_largest_tested_number_of_workers_is_ranked():
     assert {*rows_of(*noisy, *noisy[3:9])["verdict"]} == {UNDECIDED}
 
 
+def test_who_shares_too_few_rounds_with_one_strategy_is_not_called_the_fastest():
+    numbers = {"a": range(1, 7), "b": range(1, 10), "c": range(4, 10)}
+    records = [
+        each for place, name in enumerate(numbers, 1) for each in in_rounds(name, 2.0 * place, n=len(numbers[name]))
+    ]
+    material = material_of(*records, rounds=[number for name in numbers for number in numbers[name]])
+    rows = of_regime(material, material.regimes[0])
+    assert rows[["strategy", "verdict"]].to_numpy().tolist() == [["a", UNDECIDED], ["b", SLOWER], ["c", UNDECIDED]]
+    assert first_page.headline(rows).startswith(
+        "No strategy is shown to be the fastest with 2 workers: a can't be told from c"
+    )
+
+
 def test_who_is_not_ranked_stands_last_however_fast():
     rounded = [varied("amber_ring", 2, (each,) * 3, half_precision=True) for each in (1.0, 1.1, 1.2, 1.0, 1.1, 1.2)]
     wrong = [mistaken(each) for each in in_rounds("amber_sharded", 2.0)]
