@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from common.contract import dataset, model, oracle
+from common.contract.recipe import Coefficient
 from common.errors import UserError
 from common.launching.planned import PlannedLaunch
 from common.records import certificate
@@ -83,6 +84,31 @@ def test_what_updates_were_made_of_is_told_and_what_made_a_mistake_deviates_with
     assert math.isnan(first.velocity)
     assert first.loss == 0.0
     assert not first.oracle_losses.size
+    assert first.hosts == 1
+    moving = {"velocity": Coefficient(0.5, 0.1), "floor": 0.0}
+    steps = [
+        dataclasses.replace(
+            step, losses=(), tensors={name: dataclasses.replace(each, **moving) for name, each in step.tensors.items()}
+        )
+        for step in right.reading.steps
+    ]
+    [told] = compared(tmp_path, changed(right, reading=dataclasses.replace(right.reading, steps=tuple(steps))))
+    assert told.velocity == 0.5
+    assert math.isnan(told.rounding)
+    assert math.isnan(told.loss)
+
+
+def test_a_launch_that_went_on_needs_the_losses_of_its_own_steps_alone(tmp_path):
+    record = make_record(workers=2)
+    own = {"losses": record.losses[9:], "shard_losses": [each[9:] for each in record.shard_losses]}
+    went_on = changed(record, first_step=9, examples_by_rank=[51 * 64] * 2, **own)
+    [comparison] = compared(tmp_path, went_on)
+    assert (comparison.verdict, comparison.note) == (FOLLOWS, "")
+
+
+def test_one_worker_of_an_asynchronous_strategy_is_compared_as_any_other(tmp_path):
+    [comparison] = compared(tmp_path, make_record("cobalt_servers", 1))
+    assert comparison.verdict == FOLLOWS
 
 
 def test_every_loss_of_a_smooth_network_is_held_to_the_oracles_of_its_shard(tmp_path):
