@@ -64,8 +64,8 @@ def rank(
     most = pd.concat([pairs, pairs.assign(strategy=pairs["other"])]).groupby(CONFIGURATION)["n"].max()
     contenders = contenders.drop(columns="n").join(most, on=CONFIGURATION)
     # Beside strategies that share rounds, one that shares none has 0.
-    shared = contenders.groupby(["regime", "workers", "placement"])["n"].transform("max")
-    contenders["n"] = contenders["n"].fillna(0 * shared)
+    sharing = contenders.groupby(["regime", "workers", "placement"])["n"].transform("count")
+    contenders["n"] = contenders["n"].fillna(0).where(sharing > 0)
     is_rare = (contenders["n"] < FEWEST_LAUNCHES) & (contenders["reason"] == "")
     contenders["reason"] = contenders["reason"].mask(is_rare, TOO_FEW_ROUNDS)
     unranked = contenders[contenders["reason"] != ""].fillna({"n": 0}).astype({"n": int})

@@ -50,10 +50,9 @@ def of_regime(material: Material, regime: str) -> pd.DataFrame:
     leads = rows["strategy"] == leader
     fastest = rows[leads | (not leader)]["samples_per_second"].max()
     rows["relative"] = rows["relative"].fillna(fastest / rows["samples_per_second"])
-    rows.loc[leads, "verdict"] = FASTEST
     rows["reason"] = rows["reason"].where(rows["verdict"].isna()).fillna("")
     rows["verdict"] = rows["verdict"].fillna((rows["reason"] != "").map({True: NOT_RANKED, False: UNDECIDED}))
-    if (rows["verdict"] == UNDECIDED).any():
-        rows.loc[leads, "verdict"] = UNDECIDED
+    if not (rows["verdict"][~leads] == UNDECIDED).any():
+        rows.loc[leads, "verdict"] = FASTEST
     order = (rows["verdict"] == NOT_RANKED) * 2 + ~leads
     return rows.fillna({"certificate": ""}).loc[order.sort_values(kind="stable").index]
